@@ -74,11 +74,9 @@ from orchestrator.values.selection import Selection
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import RunnerResult, require_verified
 
-# The second for what the library has nothing of.
-_NATIVE: Final = ("addon/register.cpp", "capi/selection_error.cpp")
-_EXPORTS: Final = "addon/exports.map"
 _WHO: Final = frozenset({"the library"})
 _ADDABLE: Final = frozenset({"operator", "kernel tag"})
+_SHIP_AGAIN: Final = "build the app with the model, and ship it again"
 
 
 class NoAddonError(OrchestratorError):
@@ -227,7 +225,7 @@ def _require_kind(session: Session, one: Packaged) -> None:
             place=place,
             expected="a shared library",
             seen=f"a static library for {abi}",
-            hint="build the app with the model, and ship it again",
+            hint=_SHIP_AGAIN,
         )
     if manifest.processor not in library.addons:
         raise NoAddonError(
@@ -240,7 +238,7 @@ def _require_kind(session: Session, one: Packaged) -> None:
                 for processor in sorted(platform.library.addons)
             ),
             seen=f"{manifest.system}, {manifest.processor}",
-            hint="build the app with the model, and ship it again",
+            hint=_SHIP_AGAIN,
         )
     if abi not in session.workspace.toolchains:
         raise NoAddonError(
@@ -324,7 +322,6 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
         if lack.kind not in _ADDABLE
         or (lack.kind == "operator" and lack.name not in known)
         or (lack.kind == "kernel tag" and lack.has)
-        or (lack.kind == "operator" and lack.name in (held.offer.resolved or ()))
     ]
     if own := _of_own_sources(held.app, runtime, wrong):
         raise NoAddonError(
@@ -332,7 +329,7 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
             place=held.app.places.key(("sources",)),
             expected="operators of PyTorch",
             seen="; ".join(f"{lack.kind} {lack.name}" for lack in own),
-            hint="build the app with the model, and ship it again",
+            hint=_SHIP_AGAIN,
         )
     if wrong:
         raise NoAddonError(
@@ -340,7 +337,7 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
             place=Place(str(one.path)),
             expected="operators and kernels that the library lacks completely",
             seen="; ".join(map(_shown, wrong)),
-            hint="build the app with the model, and ship it again",
+            hint=_SHIP_AGAIN,
         )
     roots = frozenset(map(str, held.info.root_operators))
     if runtime.decided(held.offer.roots | roots) != runtime.decided(held.offer.roots):
@@ -349,7 +346,7 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
             place=Place(str(one.path)),
             expected="a model with the library's kinds of tensors",
             seen=", ".join(sorted(roots - held.offer.roots)),
-            hint="build the app with the model, and ship it again",
+            hint=_SHIP_AGAIN,
         )
 
 
@@ -394,14 +391,39 @@ class _Making:
         prepared = on.prepare_planning([abi])
         selection, wanted = self._selection()
         spec = self._spec(prepared, wanted)
-        operators = tuple(sorted(wanted.operators.keys() - self.held.offer.operators))
+        lacking = wanted.operators.keys() - self.held.offer.operators
+        called = self._only_called()
+        operators = tuple(sorted(lacking | called))
         own = frozenset(self._own_units(selection, wanted))
+        needs = self._needs(operators, spec, wanted, own)
+        self._require_generated(needs)
+        # their kernels are all the library's
+        once = frozenset(one for one in called if not self._needs((one,), spec, wanted, own).units)
+        part = AddonPart(operators, needs, wanted.operators, once)
+        objects = self._objects(spec, wanted, part, own, prepared)
+        compiled = len(compile_objects(session, objects, jobs, view))
+        linked = self._link(objects)
+        return self._deliver(linked, operators, objects.compiles, compiled)
+
+    def _only_called(self) -> frozenset[str]:
+        """The operators that the model names and that only code calls in the library: there they have
+        kernels, and no registration (0041)."""
+        named = frozenset(str(one) for one in self.held.info.root_operators)
+        return named & (self.held.offer.resolved or frozenset())
+
+    def _needs(
+        self,
+        operators: tuple[str, ...],
+        spec: VariantSpec,
+        wanted: Selection,
+        own: frozenset[int],
+    ) -> AddonNeeds:
+        on = self.on
         index = on.runtime.index
-        kernels = on.kernels_for(wanted.root_operators)
-        needs = addon_needs(
+        return addon_needs(
             index,
             on.runtime.dialect,
-            kernels,
+            on.kernels_for(wanted.root_operators),
             AddonRoots(
                 operators=operators,
                 has=self.base.extended.exports,
@@ -410,11 +432,6 @@ class _Making:
                 cut=frozenset(n for n, unit in enumerate(index.units) if unit.path in spec.cut),
             ),
         )
-        self._require_generated(needs)
-        objects = self._objects(spec, wanted, operators, needs, own, prepared)
-        compiled = len(compile_objects(session, objects, jobs, view))
-        linked = self._link(objects)
-        return self._deliver(linked, operators, objects.compiles, compiled)
 
     def _selection(self) -> tuple[Selection, Selection]:
         """The library's selection, and the same merged with the model's."""
@@ -462,19 +479,17 @@ class _Making:
                 "there are no add-ons yet for operators that PyTorch registers by hand",
                 expected="operators that torchgen registers",
                 seen=", ".join(f"{name} ({unit})" for name, unit in sorted(needs.by_hand.items())),
-                hint="build the app with the model, and ship it again",
+                hint=_SHIP_AGAIN,
             )
 
     def _objects(
         self,
         spec: VariantSpec,
         selection: Selection,
-        operators: Iterable[str],
-        needs: AddonNeeds,
+        part: AddonPart,
         own: frozenset[int],
         prepared: Prepared,
     ) -> AddonObjects:
-        part = AddonPart(tuple(operators), needs, selection.operators)
         kernels = self.on.kernels_for(selection.root_operators)
         return addon_objects(self.on, prepared, spec, selection, kernels, (part,), own)
 
@@ -504,7 +519,8 @@ class _Making:
         check(stripped, self._rules(stripped))
         proofs = self.proving.proofs(stripped)
         ran = (one.result for one in proofs if one.result is not None)
-        require_verified(f"the add-on {self.name} for {base.described}", ran)
+        named = f"the add-on {self.name} for {base.described}"
+        require_verified(named, ran, hint=_SHIP_AGAIN)
         held = self.on
         units = [unit for one in compiles for unit in one.units]
         library = base.one.manifest.library

@@ -53,6 +53,7 @@ from orchestrator.values.selection import Selection
 
 # The second for what the library has nothing of.
 _NATIVE: Final = ("addon/register.cpp", "capi/selection_error.cpp")
+_ONCE: Final = "addon/once.cpp"
 _EXPORTS: Final = "addon/exports.map"
 
 
@@ -92,11 +93,13 @@ class AddonPart:
 
     needs       of it the entry points and kernels that these objects define, and the add-on's units
     registered  the operators whose entry points ask the dispatcher; the others' raise
+    once        of `operators` those that another add-on may have registered, with the same kernels
     """
 
     operators: tuple[str, ...]
     needs: AddonNeeds
     registered: Collection[str]
+    once: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -172,12 +175,13 @@ def addon_objects(
     entries: list[GeneratedUnit] = []
     for part, (registering, entering) in zip(parts, requests, strict=True):
         units = (unit for unit in made[registering] if unit.name != "operators")
-        written += [as_fragment(unit, frozenset(part.operators), cache) for unit in units]
+        written += [as_fragment(unit, part, cache) for unit in units]
         entries += [unit for unit in made[entering] if unit.name == "operators"]
     symbols = frozenset(name for part in parts for name in part.needs.stubs)
     stubs = generate_stubs(symbols, cache)
     generated = registration_compiles(facts, spec, (*written, *entries, *stubs), cache)
-    native = native_compiles(facts, spec, _NATIVE, runtime.native)
+    sources = (*_NATIVE, _ONCE) if any(part.once for part in parts) else _NATIVE
+    native = native_compiles(facts, spec, sources, runtime.native)
     texts = {**unwritten([*written, *stubs], cache), **own_texts(on)}
     mine = {c.object for c in generated}
     compiles = []
@@ -413,16 +417,17 @@ def _visible(one: Compile) -> Compile:
     return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts)
 
 
-# What torchgen's templates register whatever is selected.
+# What torchgen's templates register whatever is selected: each on a line of its own.
 _DEFINES = re.compile(r'^\s*m\.def\("(?:aten::)?([\w.]+)\(')
 _IMPLEMENTS = re.compile(r'^\s*m\.impl\(.*"(?:aten::)?([\w.]+)"')
 _INCLUDES = re.compile(r'^#include "(Register\w+\.cpp)"$')
 
 
-def as_fragment(unit: GeneratedUnit, operators: Collection[str], cache: Path) -> GeneratedUnit:
-    """A unit of registrations that adds to the library's namespaces, which are there, with these
-    operators alone."""
+def as_fragment(unit: GeneratedUnit, part: AddonPart, cache: Path) -> GeneratedUnit:
+    """A unit of registrations that adds to the library's namespaces, which are there, with the
+    part's operators alone."""
     folder = unit.path.parent
+    operators = frozenset(part.operators)
 
     def lines(text: str) -> Iterator[str]:
         for line in text.splitlines():
@@ -430,13 +435,16 @@ def as_fragment(unit: GeneratedUnit, operators: Collection[str], cache: Path) ->
             named = _DEFINES.match(line) or _IMPLEMENTS.match(line)
             if inner:
                 yield from lines((folder / inner[1]).read_text(encoding="utf-8"))
-            elif named is None or f"aten::{named[1]}" in operators:
+            elif named is None:
                 yield line
+            elif (operator := f"aten::{named[1]}") in operators:
+                yield f"{_condition(operator)} {line.lstrip()}" if operator in part.once else line
 
     text = "\n".join(
         (
             "// Registrations of an add-on: the library has the namespaces.",
             "#include <torch/library.h>",
+            *((_REGISTERS,) if part.once else ()),
             "#undef TORCH_LIBRARY",
             "#define TORCH_LIBRARY TORCH_LIBRARY_FRAGMENT",
             *lines(unit.path.read_text(encoding="utf-8")),
@@ -444,3 +452,12 @@ def as_fragment(unit: GeneratedUnit, operators: Collection[str], cache: Path) ->
         )
     )
     return unit_of(unit.name, text, cache / "addons")
+
+
+# Of native/addon/once.h, which generated text does not find.
+_REGISTERS: Final = "namespace lta { bool registers(const char* name, const char* overload); }"
+
+
+def _condition(operator: str) -> str:
+    name, _, overload = operator.partition(".")
+    return f'  if (lta::registers("{name}", "{overload}"))'

@@ -18,7 +18,7 @@ from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport, plan_report
-from orchestrator.select.policy import select, with_extra
+from orchestrator.select.policy import select, with_addon_dtypes, with_extra
 from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.action import Compile, precompiled_headers
 from orchestrator.values.labels import VariantLabel
@@ -113,6 +113,9 @@ def variant_requests(
         )
         for app in traces
     }
+    for app, selection in selections.items():
+        if session.workspace.apps[app].config.extensible:
+            selections[app] = with_addon_dtypes(selection, session.runtime.version.addons)
     hot = {
         app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
         for app in traces

@@ -152,6 +152,13 @@ class UnityData(_Data):
     alone: Annotated[tuple[AloneUnit, ...], Strict(False)]
 
 
+class AddonsData(_Data):
+    """Kernel tags that a library which takes add-ons has for these dtypes, too."""
+
+    tags: Strings
+    dtypes: Strings
+
+
 class ByNameRule(_Data):
     """Operators that a unit looks up by name."""
 
@@ -265,6 +272,7 @@ class VersionData(_Data):
     memory: MemoryData
     random: Strings
     usual_calls: Strings
+    addons: AddonsData
     lapack: Strings
     custom_classes: Strings
     packings: Mapping[str, Strings] = {}

@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from orchestrator.index.model import RuntimeIndex, UnitFacts
+from orchestrator.pytorch.versions import AddonsData
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.config import SelectionPolicy
 from orchestrator.values.selection import (
+    ADDONS,
     ALL_CLASSES,
     ALL_DTYPES,
     ALL_TAGS,
@@ -158,6 +160,16 @@ def with_extra(
     if not wanted:
         return selection
     return selection.merge(static_selection(index, kernels, wanted, EXTRA))
+
+
+def with_addon_dtypes(selection: Selection, data: AddonsData) -> Selection:
+    """A selection for a library that takes add-ons: of the kernels that no add-on can bring for
+    another dtype, those that it has anyhow get the usual dtypes."""
+    who = frozenset({ADDONS})
+    tags = {
+        tag: dict.fromkeys(data.dtypes, who) for tag in data.tags if tag in selection.kernel_dtypes
+    }
+    return selection.merge(Selection(kernel_dtypes=tags))
 
 
 def everything(index: RuntimeIndex, kernels: Registry) -> Selection:

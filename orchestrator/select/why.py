@@ -13,7 +13,7 @@ from types import MappingProxyType
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import ROOT, Reach, Registry
 from orchestrator.select.readable import readable
-from orchestrator.values.selection import ALL_DTYPES, EXTRA, Selection
+from orchestrator.values.selection import ADDONS, ALL_DTYPES, EXTRA, Selection
 from orchestrator.values.trace import Trace
 
 # Of one operator that no input ran, in a line.
@@ -163,17 +163,23 @@ def overloads(name: str, known: Iterable[str]) -> tuple[str, ...]:
 def of_selection(name: str, selection: Selection) -> list[str]:
     """Who asked for a kernel tag, a custom class or a build feature of this name."""
     lines = [
-        f"{who}: its kernels ran on {dtype}"
-        if dtype != ALL_DTYPES
-        else f"{who}: all dtypes, because no input ran it"
-        if who != EXTRA
-        else "app.yaml: all dtypes, for the operators under `extra`"
+        _of_dtype(who, dtype)
         for dtype, models in sorted(selection.kernel_dtypes.get(name, {}).items())
         for who in sorted(models)
     ]
     lines += _asked(selection.custom_classes, name, "uses the custom class")
     lines += _asked(selection.build_features, name, "uses the build feature")
     return lines
+
+
+def _of_dtype(who: str, dtype: str) -> str:
+    if who == ADDONS:
+        return f"app.yaml: {dtype}, for add-ons (`extensible: true`)"
+    if dtype != ALL_DTYPES:
+        return f"{who}: its kernels ran on {dtype}"
+    if who == EXTRA:
+        return "app.yaml: all dtypes, for the operators under `extra`"
+    return f"{who}: all dtypes, because no input ran it"
 
 
 def _asked(entries: Mapping[str, frozenset[str]], name: str, verb: str) -> Iterator[str]:

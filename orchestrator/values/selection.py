@@ -17,6 +17,8 @@ ALL_CLASSES = "*"
 
 # Who asked for what `extra:` in app.yaml adds; no model has such a name.
 EXTRA = "extra:"
+# Of an app that takes add-ons.
+ADDONS = "extensible:"
 
 Requesters = frozenset[str]
 

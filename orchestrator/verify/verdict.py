@@ -165,8 +165,13 @@ def _together(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyR
     return replace(here, status=status, failures=(*here.failures, *failures))
 
 
-def require_verified(label: str, results: Iterable[VerifyResult]) -> None:
-    """Raises `VerificationFailedError` for a variant (`//apps/camera:linux-x86_64`) that failed."""
+def require_verified(
+    label: str, results: Iterable[VerifyResult], *, hint: str | None = None
+) -> None:
+    """Raises `VerificationFailedError` for a variant (`//apps/camera:linux-x86_64`) that failed.
+
+    hint: what to do, where it is no variant whose app could be traced again
+    """
     failures = [failure for result in results for failure in result.failures]
     if not failures:
         return
@@ -175,7 +180,7 @@ def require_verified(label: str, results: Iterable[VerifyResult]) -> None:
         f"verification of {label} failed",
         expected="the recorded outputs",
         seen=str(failures[0]),
-        hint=_hint(codes, label),
+        hint=hint or _hint(codes, label),
         details="\n".join(str(failure) for failure in failures),
     )
 

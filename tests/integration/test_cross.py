@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
-from real import CMAKE, CONSUMERS, ROOT, consumer_environment, models_of, orchestrator
+from elftools.elf.sections import SymbolTableSection
+from real import (
+    CMAKE,
+    CONSUMERS,
+    ROOT,
+    consumer_environment,
+    models_of,
+    orchestrator,
+    workspace_copy,
+)
 
 # What each library may need: (app, ABI) -> its NEEDED entries. The guard of arm64's stack is the
 # loader's.
@@ -51,6 +60,28 @@ def test_camera_is_small_on_arm64(built: Path) -> None:
     """With libc++ inside."""
     library = built / "camera/linux-arm64/lib/libcamera_torch.so"
     assert library.stat().st_size <= 1_600_000
+
+
+@pytest.mark.ci_only
+def test_pytorchs_neon_kernel_computes_depthwise_convolutions(tmp_path: Path) -> None:
+    """Which clang hides on Linux (decision 0085); with its own kernels alone, PyTorch takes it."""
+    root = workspace_copy(tmp_path, "camera")
+    with (root / "apps/camera/app.yaml").open("a") as app:
+        app.write("kernels: native\n")
+    ran = orchestrator("build", "//apps/camera:linux-arm64", "--json", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    assert variant["verified"] == "ok"
+    (symbols,) = (root / "dist/camera/linux-arm64/symbols").glob("*.debug")
+    with symbols.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        (size,) = {
+            one["st_size"]
+            for one in table.iter_symbols()
+            if "_convolution_depthwise3x3_winograd" in one.name and one["st_size"]
+        }
+    assert size > 1500  # hidden, it is 848: checks of sizes, and an error
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,13 @@ from shipped_index import ROOT, app_traces, shipped, shipped_facts, shipped_spec
 
 from orchestrator import cli
 from orchestrator.build.addon import NoAddonError, _name, _only, _require_addable
-from orchestrator.build.addon_link import AddonLinkError, _Linker, _visible, as_fragment
+from orchestrator.build.addon_link import (
+    AddonLinkError,
+    AddonPart,
+    _Linker,
+    _visible,
+    as_fragment,
+)
 from orchestrator.build.fits import Held
 from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.driver import CompilerMissingError
@@ -24,6 +30,7 @@ from orchestrator.deliver.manifest import RuntimeFact
 from orchestrator.deliver.variant import deliver
 from orchestrator.errors import Place
 from orchestrator.packagers.contents import Packaged
+from orchestrator.plan.addon import AddonNeeds
 from orchestrator.plan.variant import compilation
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.process import LOCAL
@@ -199,14 +206,13 @@ def test_what_cannot_be_brought_is_refused_by_name(lack: Lack, seen: str) -> Non
     assert caught.value.seen == seen
 
 
-def test_an_operator_that_the_library_calls_without_a_table_is_refused() -> None:
+def test_an_operator_that_only_code_calls_in_the_library_can_be_brought() -> None:
     resolved = sorted(held().offer.resolved or ())[0]
     one = held(Lack("operator", resolved, "named"))
-    known: Any = SimpleNamespace(operators={resolved}, dialect=DIALECT)
-    one = replace(one, runtime=known)
-    with pytest.raises(NoAddonError) as caught:
-        _require_addable(PACKAGED, one, RUNTIMES)
-    assert caught.value.seen == f"operator {resolved}"
+    known: Any = SimpleNamespace(
+        operators={resolved}, decided=lambda roots: roots == (), dialect=DIALECT
+    )
+    _require_addable(PACKAGED, replace(one, runtime=known), RUNTIMES)
 
 
 def test_a_model_without_a_trace_is_refused() -> None:
@@ -276,7 +282,8 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
         '  m.impl(TORCH_SELECTIVE_NAME("aten::is_pinned"), TORCH_FN(is_pinned));\n'
         "}\n"
     )
-    assert as_fragment(unit, ("aten::hardswish",), tmp_path).text == (
+    part = AddonPart(("aten::hardswish",), AddonNeeds(), ())
+    assert as_fragment(unit, part, tmp_path).text == (
         "// Registrations of an add-on: the library has the namespaces.\n"
         "#include <torch/library.h>\n"
         "#undef TORCH_LIBRARY\n"
@@ -285,6 +292,46 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
         '  m.def("hardswish(Tensor self) -> Tensor", {});;\n'
         "}\n"
         "#undef X\n"
+    )
+
+
+def test_what_another_add_on_may_have_registered_is_registered_once(tmp_path: Path) -> None:
+    (tmp_path / "registrations").mkdir()
+    unit = unit_of("registrations", "", tmp_path / "registrations")
+    unit.path.write_text(
+        "TORCH_LIBRARY(aten, m) {\n"
+        '  m.def("cat(Tensor[] tensors, int dim=0) -> Tensor", {});\n'
+        '  m.def("add.out(Tensor self, Tensor other) -> Tensor", {});\n'
+        '  m.def("hardswish(Tensor self) -> Tensor", {});\n'
+        "}\n"
+        "TORCH_LIBRARY_IMPL(aten, CPU, m) {\n"
+        'm.impl("cat", TORCH_FN(wrapper_CPU_cat));\n'
+        'm.impl("add.out",\n'
+        "TORCH_FN(wrapper_CPU_add_out));\n"
+        "}\n"
+    )
+    operators = ("aten::add.out", "aten::cat", "aten::hardswish")
+    part = AddonPart(operators, AddonNeeds(), (), frozenset({"aten::add.out", "aten::cat"}))
+    assert as_fragment(unit, part, tmp_path).text == (
+        "// Registrations of an add-on: the library has the namespaces.\n"
+        "#include <torch/library.h>\n"
+        "namespace lta { bool registers(const char* name, const char* overload); }\n"
+        "#undef TORCH_LIBRARY\n"
+        "#define TORCH_LIBRARY TORCH_LIBRARY_FRAGMENT\n"
+        "TORCH_LIBRARY(aten, m) {\n"
+        '  if (lta::registers("aten::cat", ""))'
+        ' m.def("cat(Tensor[] tensors, int dim=0) -> Tensor", {});\n'
+        '  if (lta::registers("aten::add", "out"))'
+        ' m.def("add.out(Tensor self, Tensor other) -> Tensor", {});\n'
+        '  m.def("hardswish(Tensor self) -> Tensor", {});\n'
+        "}\n"
+        "TORCH_LIBRARY_IMPL(aten, CPU, m) {\n"
+        '  if (lta::registers("aten::cat", ""))'
+        ' m.impl("cat", TORCH_FN(wrapper_CPU_cat));\n'
+        '  if (lta::registers("aten::add", "out"))'
+        ' m.impl("add.out",\n'
+        "TORCH_FN(wrapper_CPU_add_out));\n"
+        "}\n"
     )
 
 
