@@ -63,6 +63,7 @@ from orchestrator.plan.addon import (
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
+from orchestrator.select.backends import tensor_kinds, upgraded
 from orchestrator.select.fits import KnownRuntime
 from orchestrator.select.policy import select
 from orchestrator.trace.lock import read_runs
@@ -340,12 +341,13 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
             hint=_SHIP_AGAIN,
         )
     roots = frozenset(map(str, held.info.root_operators))
-    if runtime.decided(held.offer.roots | roots) != runtime.decided(held.offer.roots):
+    old = upgraded(runtime.dialect.facts, roots, held.info.archive_version)
+    if old or tensor_kinds(held.offer.roots | roots) != tensor_kinds(held.offer.roots):
         raise NoAddonError(
             "the library omits code that only models with other operators reach",
             place=Place(str(one.path)),
-            expected="a model with the library's kinds of tensors",
-            seen=", ".join(sorted(roots - held.offer.roots)),
+            expected="a model with the library's kinds of tensors, of a current PyTorch",
+            seen=", ".join(sorted(old or roots - held.offer.roots)),
             hint=_SHIP_AGAIN,
         )
 
@@ -406,8 +408,8 @@ class _Making:
         return self._deliver(linked, operators, objects.compiles, compiled)
 
     def _only_called(self) -> frozenset[str]:
-        """The operators that the model names and that only code calls in the library: there they have
-        kernels, and no registration (0041)."""
+        """The operators that the model names, and that have kernels in the library but no
+        registration, since only code calls them there (0041)."""
         named = frozenset(str(one) for one in self.held.info.root_operators)
         return named & (self.held.offer.resolved or frozenset())
 
@@ -461,7 +463,7 @@ class _Making:
             purpose="release",
             optimize=app.optimize if app else "balanced",
             hot=hot_units(on, trace.hot_tags),
-            lean=on.lean_units(selection.root_operators),
+            lean=on.lean_units(()),
             cut=on.cut_units(selection.root_operators),
         )
         # objects are rewritten, which bitcode is not

@@ -40,6 +40,7 @@ from orchestrator.plan.planner import entry_nodes
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.report.fits import FitRow, FitsReport
+from orchestrator.select.backends import upgraded
 from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
 from orchestrator.system.limits import usable_cores
 from orchestrator.system.reading import file_sha256, read_text
@@ -366,7 +367,14 @@ class _Fitting:
             no_trace=self.known.why_not,
             faults=faults,
             unchecked=unchecked,
+            upgraded=self._upgraded(offer),
         )
+
+    def _upgraded(self, offer: Offer) -> frozenset[str]:
+        dialect = DIALECTS.get(offer.pytorch)
+        if dialect is None:
+            return frozenset()
+        return upgraded(dialect.facts, self._roots, self.info.archive_version)
 
     def _checked(self, offer: Offer) -> tuple[tuple[str, ...], str]:
         """What a runtime has against the model, and what could not be looked at."""

@@ -120,7 +120,10 @@ def variant_requests(
         app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
         for app in traces
     }
-    lean = {app: session.lean_units(roots[app]) for app in traces}
+    lean = {
+        app: session.lean_units(session.upgraded(session.workspace.apps[app], traces[app]))
+        for app in traces
+    }
     cut = {app: session.cut_units(roots[app]) for app in traces}
     return tuple(
         VariantRequest(

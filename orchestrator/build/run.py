@@ -204,7 +204,8 @@ def _seen(
     work = _work(session, subject, base, shard) if trace is None else trace
     hot = None if work is None else work.hot_tags
     products = 0 if work is None else work.multiply_adds or 0
-    return Seen(subject.roots, shard.operators, wide, traces, hot, products)
+    archive = subject.info.archive_version
+    return Seen(subject.roots, shard.operators, wide, traces, hot, products, archive)
 
 
 def _work(

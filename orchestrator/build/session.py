@@ -43,7 +43,7 @@ from orchestrator.models.checks import (
     require_inputs,
 )
 from orchestrator.models.coverage import unrun_methods
-from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.models.info import ModelInfo, read_archive_version, read_model
 from orchestrator.models.listing import Listing, read_listings
 from orchestrator.models.offers import Offer
 from orchestrator.models.source_lines import operator_places
@@ -53,7 +53,13 @@ from orchestrator.plan.own_folders import in_own_folders
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.pytorch.arguments import argument_counts
-from orchestrator.select.backends import cut_units, lean_units, reachable_backends
+from orchestrator.select.backends import (
+    cut_units,
+    lean_units,
+    reachable_backends,
+    upgradable,
+    upgraded,
+)
 from orchestrator.select.closure import Registry, registry
 from orchestrator.select.why import overloads
 from orchestrator.system.folders import ensure_folder
@@ -435,9 +441,25 @@ class RuntimeSession(Session):
         """The units that no tensor of models with these root operators can enter."""
         return cut_units(self.runtime.version, root_operators)
 
-    def lean_units(self, root_operators: Iterable[str]) -> frozenset[str]:
-        """The units of which models with these root operators need less: see `include`."""
-        return lean_units(self.runtime.version, root_operators)
+    def lean_units(self, upgraded: Iterable[str]) -> frozenset[str]:
+        """The units of which models need less, by what is upgraded in them: see `include`."""
+        return lean_units(self.runtime.version, upgraded)
+
+    def upgraded(self, app: App, traces: Iterable[Trace]) -> frozenset[str]:
+        """The operators by which models of an app mean what an earlier PyTorch did; of those with
+        these traces. Raises what reading the models raises."""
+        known, version = {one.name: one for one in app.config.models}, self.runtime.version
+        named = {one.model: upgradable(version).intersection(one.root_operators) for one in traces}
+        return frozenset(
+            operator
+            for model, operators in named.items()
+            if operators
+            for operator in upgraded(version, operators, self._archive_of(app, known[model]))
+        )
+
+    def _archive_of(self, app: App, model: ModelConfig) -> int:
+        path = self.shipped(app, model).path
+        return read_archive_version(path, path.relative_to(self.context.root).as_posix())
 
     def model(self, app: App, model: ModelConfig) -> ModelInfo:
         """The model's facts, read and checked against the runtime.

@@ -17,6 +17,7 @@ from orchestrator.build.session import RuntimeSession, parts_chosen
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all
 from orchestrator.load.declared import App
 from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
+from orchestrator.select.backends import upgraded
 from orchestrator.select.closure import Registry
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
@@ -37,6 +38,7 @@ class Seen:
                file
     hot        kernel tags whose work is worth fast code; None where nobody knows: then all are
     multiply_adds  of a run of it, as far as that is known
+    archive    the version of its archive
     """
 
     roots: frozenset[str]
@@ -45,6 +47,7 @@ class Seen:
     traces: tuple[Trace, ...]
     hot: tuple[str, ...] | None
     multiply_adds: int
+    archive: int
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantReq
         "release",
         optimize=defaults.optimize if app is None else app.optimize,
         hot=hot_units(session, tags),
-        lean=session.lean_units(seen.roots),
+        lean=session.lean_units(upgraded(session.runtime.version, seen.roots, seen.archive)),
         cut=session.cut_units(seen.roots),
         app=None if app is None else app.name,
         self_relocation=False,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
 from itertools import chain
@@ -136,9 +137,15 @@ def read_model(
 ) -> ModelInfo:
     """What the `.ptl` at `path` names and holds; messages call it `name`, else its path."""
     place = Place(name or str(path))
+    with _opened(path, place) as file:
+        return _read(file, place, versions)
+
+
+@contextmanager
+def _opened(path: Path, place: Place) -> Iterator[BufferedReader]:
     try:
         with open_file(path) as file:
-            return _read(file, place, versions)
+            yield file
     except OSError as error:
         raise UnreadableModelError(
             "the model cannot be read",
@@ -184,6 +191,16 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
         bundled_call=_first_call(bundled, functions, data.value),
         has_torchscript=scripted,
     )
+
+
+def read_archive_version(path: Path, name: str | None = None) -> int:
+    """The version of a model's archive, by which it says what its operators mean.
+
+    name: what messages call the file. Raises UnreadableModelError, DamagedModelError.
+    """
+    place = Place(name or str(path))
+    with _opened(path, place) as file, open_archive(file, place) as archive:
+        return _archive_version(archive)
 
 
 def has_torchscript(archive: Archive) -> bool:

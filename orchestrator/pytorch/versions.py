@@ -98,7 +98,8 @@ class AlwaysUnit(_Data):
 class IncludeRule(_Data):
     """A header of ours that one unit is compiled with (`-include`), and why.
 
-    unless: root operators of models whose variants have the unit as it is.
+    unless: root operators, and the last version of archives (`.data/version`) that mean something
+        else by them: variants with such a model have the unit as it is.
     tracer: the header that a tracer's unit is compiled with instead; "" for the same.
     behind: whether it is read behind the unit's projection.
     first: whether it is read before every other header, so that the unit is compiled without the
@@ -109,7 +110,7 @@ class IncludeRule(_Data):
     header: str
     why: str
     tracer: str = ""
-    unless: Strings = ()
+    unless: Mapping[str, int] = {}
     behind: bool = False
     first: bool = False
 

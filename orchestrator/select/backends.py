@@ -53,8 +53,30 @@ def cut_units(version: VersionData, root_operators: Iterable[str]) -> frozenset[
     return frozenset(rule.unit for rule in version.cuts if rule.unless not in kinds)
 
 
-def lean_units(version: VersionData, root_operators: Iterable[str]) -> frozenset[str]:
-    """The units of which models with these root operators need less: see `include`."""
+def upgradable(version: VersionData) -> frozenset[str]:
+    """The operators by which an earlier PyTorch meant something else."""
+    return frozenset(name for rule in version.include for name in rule.unless)
+
+
+def upgraded(version: VersionData, root_operators: Iterable[str], archive: int) -> frozenset[str]:
+    """Of a model's root operators, those by which it means something else than they compute now:
+    others take their places when it is loaded (torch/csrc/jit/mobile/parse_bytecode.cpp,
+    `applyUpgrader`).
+
+    archive: the version of its archive
+    """
     roots = frozenset(root_operators)
-    rules = (rule for rule in version.include if rule.unless)
-    return frozenset(rule.unit for rule in rules if roots.isdisjoint(rule.unless))
+    return frozenset(
+        name
+        for rule in version.include
+        for name, last in rule.unless.items()
+        if name in roots and archive <= last
+    )
+
+
+def lean_units(version: VersionData, upgraded: Iterable[str]) -> frozenset[str]:
+    """The units of which models need less, by what is `upgraded` in them: see `include`."""
+    old = frozenset(upgraded)
+    return frozenset(
+        rule.unit for rule in version.include if rule.unless and old.isdisjoint(rule.unless)
+    )

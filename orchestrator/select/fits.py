@@ -3,9 +3,9 @@
 A model fits *by the manifest* if the library's plan would be the same with this model in the app: a
 build with both would then deliver the same library. So what the model's trace selects, with the
 static closure of the operators that its inputs never ran (`policy.py`, guarded), must be in the
-library's selection; and whatever else its root operators decide (backends, units that are excluded
-or compiled with less) must already be decided the same way. Without a trace, the library must have
-the static closure of all its operators: that is more than the model runs, and rare.
+library's selection; and whatever else its root operators decide (backends, units that are excluded)
+must already be decided the same way. Without a trace, the library must have the static closure of
+all its operators: that is more than the model runs, and rare.
 
 Nothing less counts as fitting. Neither trace nor manifest shows what a kernel calls for other
 inputs or dtypes than the traced ones; the same holds for the app that the library was built for.
@@ -21,7 +21,6 @@ from orchestrator.index.model import RuntimeIndex
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.backends import (
     cut_units,
-    lean_units,
     reachable_backends,
     tensor_kinds,
 )
@@ -67,6 +66,7 @@ class ModelFacts:
     no_trace  why there is none
     faults    why the runtime would not run it, whatever the library has: from static checks
     unchecked what those checks could not look at
+    upgraded  root operators by which it means what an earlier PyTorch did
     """
 
     sha256: str
@@ -78,6 +78,7 @@ class ModelFacts:
     no_trace: str = ""
     faults: tuple[str, ...] = ()
     unchecked: str = ""
+    upgraded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,6 @@ class KnownRuntime:
         if wanted not in self._kept:
             self._kept[wanted] = registry(self.index, wanted, self.dialect.keys)
         return self._kept[wanted]
-
-    def decided(self, roots: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """What root operators decide besides what is selected: which kinds of tensors there are,
-        and the units that are compiled with less."""
-        return tensor_kinds(roots), lean_units(self.dialect.facts, roots)
 
     def static(self, operators: Iterable[str], offer: Offer, roots: Collection[str]) -> Selection:
         """The static closure of operators, for the backends that models with the roots enter."""
@@ -195,6 +191,9 @@ def judge(model: ModelFacts, offer: Offer, runtime: Callable[[], KnownRuntime | 
         return Judgement("does not fit", "the library lacks what it needs", lacks)
     if model.sha256 in offer.models:
         return Judgement("by manifest", "the library was built for exactly this model")
+    if model.upgraded:
+        named = ", ".join(sorted(model.upgraded))
+        return _unknown(f"it means by {named} what an earlier PyTorch did: few libraries know that")
     if offer.roots is None or offer.resolved is None or not offer.backends:
         return _unknown("its manifest is older than what this takes")
     selected = None if trace is None else traced_selection(trace)
@@ -222,7 +221,7 @@ def _by_index(
         known = "its trace is not enough" if trace else why
         return _unknown(f"{known}, and no index of the library's PyTorch is at hand")
     assert offer.roots is not None
-    if runtime.decided(offer.roots | model.roots) != runtime.decided(offer.roots):
+    if tensor_kinds(offer.roots | model.roots) != tensor_kinds(offer.roots):
         return _unknown("the library omits code that only models with other operators reach")
     if trace is not None and (other := _other_backends(trace, offer, model.roots)):
         return _unknown(other)

@@ -48,7 +48,7 @@ def test_two_add_ons_that_want_the_same_of_the_library(tmp_path: Path) -> None:
         ran = orchestrator(*words, "--quiet", cwd=root)
         assert ran.code == 0, ran.err
     named = {"angles": "aten::atan2", "waves": "aten::sinh"}
-    words = list[Path]()
+    given = list[Path]()
     for model, own in named.items():
         file = f"apps/additions/models/{model}.ptl"
         ran = orchestrator("addon", "--for", "dist/inker/linux-x86_64", file, cwd=root)
@@ -58,20 +58,20 @@ def test_two_add_ons_that_want_the_same_of_the_library(tmp_path: Path) -> None:
         for of in (model, "its own strokes", "its own outline"):
             assert f"\n  with the library, {of}: ok\n" in ran.out
         addon = f"dist/inker/addons/linux-x86_64/{model}/lib/libinker_torch_{model}.so"
-        words += [root / file, root / addon]
+        given += [root / file, root / addon]
     (wheel,) = (root / "dist/inker/packages").glob("*.whl")
     python = environment(tmp_path / "venv", [wheel, NUMPY])
     angles = [math.atan2(y, x) for x, y in zip(*POINTS, strict=True)]
     waves = [max(-3.0, min(3.0, math.sinh(y))) for y in POINTS[1]]
     points = json.dumps(POINTS)
-    told = json.loads(run(python, "-c", IN_PYTHON, points, *words))
+    told = json.loads(run(python, "-c", IN_PYTHON, points, *given))
     assert told[:2] == [
         ["aten::atan2", "aten::clamp", "aten::select.int"],
         ["aten::sinh"],
     ]
     assert told[2] == pytest.approx(angles, rel=1e-6)
     assert told[3] == pytest.approx(waves, rel=1e-6)
-    told = json.loads(run(python, "-c", IN_PYTHON, points, *words[2:], *words[:2]))
+    told = json.loads(run(python, "-c", IN_PYTHON, points, *given[2:], *given[:2]))
     assert told[1] == ["aten::atan2"]
     assert told[2] == pytest.approx(waves, rel=1e-6)
     assert told[3] == pytest.approx(angles, rel=1e-6)

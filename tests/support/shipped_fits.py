@@ -47,8 +47,8 @@ def plan_of(traces: Iterable[Trace], policy: SelectionPolicy = "guarded") -> Var
 
 def planned(selection: Selection) -> VariantPlan:
     """The plan of a library with this selection, as `build/plan.py` wants it."""
-    roots, rules = selection.root_operators, DIALECT.facts.include
-    lean = frozenset(rule.unit for rule in rules if rule.unless and roots.isdisjoint(rule.unless))
+    roots = selection.root_operators
+    lean = frozenset(rule.unit for rule in DIALECT.facts.include if rule.unless)
     spec = replace(shipped_spec(roots), dispatch="direct", lean=lean)
     return planner().plan(kernels_for(roots), selection, spec)
 

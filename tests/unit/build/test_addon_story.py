@@ -145,9 +145,18 @@ def test_of_a_package_of_several_abis_one_must_be_named(abi: str | None, what: s
     )
 
 
-def held(*lacks: Lack, traced: bool = True, runtime: str = TREE, sources: bool = False) -> Held:
-    """A model of //apps/inker; sources: whether that has some of its own."""
+def held(
+    *lacks: Lack,
+    traced: bool = True,
+    runtime: str = TREE,
+    sources: bool = False,
+    roots: tuple[str, ...] = (),
+    archive: int = 10,
+) -> Held:
+    """A model of //apps/inker; sources: whether that has some of its own. roots: more that the
+    model names; archive: its version."""
     offer = offer_of(plan_of(app_traces("camera")))
+    named = ("aten::hardswish", *roots)
     some: Any = SimpleNamespace()
     app: Any = SimpleNamespace(
         name="inker",
@@ -158,11 +167,10 @@ def held(*lacks: Lack, traced: bool = True, runtime: str = TREE, sources: bool =
     trace: Any = SimpleNamespace(identity=SimpleNamespace(runtime=runtime))
     known: Any = SimpleNamespace(
         operators=frozenset({"aten::hardswish", "aten::zero_"}),
-        decided=lambda roots: "aten::quantize_per_tensor" in roots,
         dialect=DIALECT,
     )
     return Held(
-        info=cast(Any, SimpleNamespace(root_operators=("aten::hardswish",))),
+        info=cast(Any, SimpleNamespace(root_operators=named, archive_version=archive)),
         app=app if traced else None,
         config=some if traced else None,
         trace=trace if traced else None,
@@ -209,10 +217,35 @@ def test_what_cannot_be_brought_is_refused_by_name(lack: Lack, seen: str) -> Non
 def test_an_operator_that_only_code_calls_in_the_library_can_be_brought() -> None:
     resolved = sorted(held().offer.resolved or ())[0]
     one = held(Lack("operator", resolved, "named"))
-    known: Any = SimpleNamespace(
-        operators={resolved}, decided=lambda roots: roots == (), dialect=DIALECT
-    )
+    known: Any = SimpleNamespace(operators={resolved}, dialect=DIALECT)
     _require_addable(PACKAGED, replace(one, runtime=known), RUNTIMES)
+
+
+@pytest.mark.parametrize(
+    ("roots", "archive", "seen"),
+    [
+        (("quantized::relu6",), 10, "aten::hardswish, quantized::relu6"),
+        (("aten::gelu", "aten::linspace"), 8, "aten::gelu"),
+        (("aten::gelu",), 10, None),
+    ],
+)
+def test_a_model_that_reaches_code_which_the_library_omits_is_refused(
+    roots: tuple[str, ...], archive: int, seen: str | None
+) -> None:
+    """Of other kinds of tensors; by which it means what an earlier PyTorch did."""
+    one = held(HARDSWISH, roots=roots, archive=archive)
+    if seen is None:
+        _require_addable(PACKAGED, one, RUNTIMES)
+        return
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, one, RUNTIMES)
+    assert caught.value.render() == (
+        "camera.tar.zst: error: the library omits code that only models with other operators"
+        " reach\n"
+        "  expected: a model with the library's kinds of tensors, of a current PyTorch\n"
+        f"  seen:     {seen}\n"
+        "  do:       build the app with the model, and ship it again"
+    )
 
 
 def test_a_model_without_a_trace_is_refused() -> None:

@@ -95,7 +95,7 @@ class Toy:
         return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, made, self.own)
 
     def run(self, repeat: int | None = None) -> RanModel:
-        info = SimpleNamespace(root_operators=("aten::a",), sha256=64 * "f")
+        info = SimpleNamespace(root_operators=("aten::a",), sha256=64 * "f", archive_version=3)
         subject = Subject(
             "toy", Path("toy.ptl"), ModelConfig(file="toy.ptl"), None, cast(Any, info)
         )
@@ -304,6 +304,7 @@ def test_a_model_is_timed_in_another_library_with_what_it_was_seen_to_call(
         (),
         ("add_stub",),
         7,
+        3,
     )
     assert argv == ["timed/driver", "--time", "--repeat", "7"]
 
@@ -368,7 +369,7 @@ def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
     model = ModelConfig(file="toy.ptl")
     app = cast(Any, SimpleNamespace(config=SimpleNamespace(models=(model,))))
     session = cast(Any, SimpleNamespace(shipped=lambda *_: SimpleNamespace(inputs=None)))
-    info = cast(Any, SimpleNamespace(root_operators=("aten::a",)))
+    info = cast(Any, SimpleNamespace(root_operators=("aten::a",), archive_version=3))
     subject = Subject("toy", tmp_path, model, given, info, app, trace, trace)
     shard = Shard(tmp_path, frozenset(KNOWN), 1, 1, None)
     base = cast(Any, None)  # only a model without a trace is recorded
@@ -379,6 +380,7 @@ def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
         (trace,) if traced else (),
         ("add",),
         5,
+        3,
     )
 
 

@@ -232,24 +232,37 @@ def test_a_trace_of_more_backends_proves_nothing() -> None:
 
 
 def test_code_that_other_roots_leave_out() -> None:
-    """A library whose models name no `aten::gelu` has no upgraders of it."""
+    """A library whose models have no quantised tensors has no kernels of them."""
     trace, plan = the_model()
     offer = offer_of(plan)
-    offer = replace(offer, operators=offer.operators | {"aten::gelu"})
+    name = "quantized::relu6"
+    offer = replace(offer, operators=offer.operators | {name})
     other = replace(
         trace,
-        root_operators=tuple(sorted({*trace.root_operators, "aten::gelu"} - {"aten::div.Tensor"})),
-        called_operators={**trace.called_operators, "aten::gelu": 1},
+        root_operators=tuple(sorted({*trace.root_operators, name})),
+        called_operators={**trace.called_operators, name: 1},
     )
-    roots = (offer.roots or frozenset()) - set(
-        next(r.unless for r in runtime().dialect.facts.include if r.unless)
-    )
-    offer = replace(offer, roots=roots)
     found = judged(model_facts(other), offer)
     assert (found.verdict, found.reason) == (
         "unknown",
         "the library omits code that only models with other operators reach",
     )
+
+
+def test_a_model_that_means_what_an_earlier_pytorch_did() -> None:
+    trace, plan = the_model()
+    offer, old = offer_of(plan), frozenset({"aten::gelu", "aten::div.Tensor"})
+    other = replace(model_facts(trace), sha256="other", upgraded=old)
+    assert judged(replace(other, upgraded=frozenset()), offer).verdict == "by manifest"
+    found = judged(other, offer)
+    assert (found.verdict, found.reason) == (
+        "unknown",
+        "it means by aten::div.Tensor, aten::gelu what an earlier PyTorch did: few libraries know"
+        " that",
+    )
+    # what it was built for has what it needs
+    known = replace(offer, models=offer.models | {"other"})
+    assert judged(other, known).verdict == "by manifest"
 
 
 def test_classes_features_and_versions() -> None:
