@@ -393,7 +393,9 @@ class _Making:
         prepared = on.prepare_planning([abi])
         selection, wanted = self._selection()
         spec = self._spec(prepared, wanted)
-        lacking = wanted.operators.keys() - self.held.offer.operators
+        assert self.held.runtime is not None
+        there = self.held.offer.operators | self.held.runtime.promoted
+        lacking = wanted.operators.keys() - there
         called = self._only_called()
         operators = tuple(sorted(lacking | called))
         own = frozenset(self._own_units(selection, wanted))
