@@ -399,10 +399,13 @@ class _Making:
         called = self._only_called()
         operators = tuple(sorted(lacking | called))
         own = frozenset(self._own_units(selection, wanted))
-        needs = self._needs(operators, spec, wanted, own)
+        roots = self._roots(operators, spec, own)
+        needs = self._needs(roots, wanted)
         self._require_generated(needs)
         # their kernels are all the library's
-        once = frozenset(one for one in called if not self._needs((one,), spec, wanted, own).units)
+        once = frozenset(
+            one for one in called if not self._needs(replace(roots, operators=(one,)), wanted).units
+        )
         part = AddonPart(operators, needs, wanted.operators, once)
         objects = self._objects(spec, wanted, part, own, prepared)
         compiled = len(compile_objects(session, objects, jobs, view))
@@ -415,27 +418,22 @@ class _Making:
         named = frozenset(str(one) for one in self.held.info.root_operators)
         return named & (self.held.offer.resolved or frozenset())
 
-    def _needs(
-        self,
-        operators: tuple[str, ...],
-        spec: VariantSpec,
-        wanted: Selection,
-        own: frozenset[int],
-    ) -> AddonNeeds:
-        on = self.on
-        index = on.runtime.index
-        return addon_needs(
-            index,
-            on.runtime.dialect,
-            on.kernels_for(wanted.root_operators),
-            AddonRoots(
-                operators=operators,
-                has=self.base.extended.exports,
-                entered=self.held.offer.operators,
-                own=own,
-                cut=frozenset(n for n, unit in enumerate(index.units) if unit.path in spec.cut),
-            ),
+    def _roots(
+        self, operators: tuple[str, ...], spec: VariantSpec, own: frozenset[int]
+    ) -> AddonRoots:
+        units = enumerate(self.on.runtime.index.units)
+        return AddonRoots(
+            operators=operators,
+            has=self.base.extended.exports,
+            entered=self.held.offer.operators,
+            own=own,
+            cut=frozenset(number for number, unit in units if unit.path in spec.cut),
         )
+
+    def _needs(self, roots: AddonRoots, wanted: Selection) -> AddonNeeds:
+        on = self.on
+        kernels = on.kernels_for(wanted.root_operators)
+        return addon_needs(on.runtime.index, on.runtime.dialect, kernels, roots)
 
     def _selection(self) -> tuple[Selection, Selection]:
         """The library's selection, and the same merged with the model's."""

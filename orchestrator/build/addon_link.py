@@ -417,7 +417,7 @@ def _visible(one: Compile) -> Compile:
     return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts)
 
 
-# What torchgen's templates register whatever is selected: each on a line of its own.
+# Where a registration begins. torchgen's templates write some of them whatever is selected.
 _DEFINES = re.compile(r'^\s*m\.def\("(?:aten::)?([\w.]+)\(')
 _IMPLEMENTS = re.compile(r'^\s*m\.impl\(.*"(?:aten::)?([\w.]+)"')
 _INCLUDES = re.compile(r'^#include "(Register\w+\.cpp)"$')

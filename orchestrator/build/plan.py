@@ -113,9 +113,11 @@ def variant_requests(
         )
         for app in traces
     }
-    for app, selection in selections.items():
-        if session.workspace.apps[app].config.extensible:
-            selections[app] = with_addon_dtypes(selection, session.runtime.version.addons)
+    selections |= {
+        app: with_addon_dtypes(selection, session.runtime.version.addons)
+        for app, selection in selections.items()
+        if session.workspace.apps[app].config.extensible
+    }
     hot = {
         app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
         for app in traces
