@@ -19,8 +19,9 @@ from typing import get_args
 
 from orchestrator.binary.elf_strip import split
 from orchestrator.build.execute import execute_linked
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.links import library_name, variant_links
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.variants import VariantRequest, plan_all
 from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view, stderr_logger
@@ -33,25 +34,25 @@ _NAME = "all_operators"
 
 
 def measure_all_operators(
-    session: RuntimeSession, abi: str, optimize: Optimize, jobs: int | None
+    here: Invocation, runtime: Runtime, abi: str, optimize: Optimize, jobs: int | None
 ) -> int:
     """Bytes of the stripped shared library. Raises ActionFailedError."""
     request = VariantRequest(
         label=_NAME,
         abi=abi,
-        selection=everything(session.runtime.index, session.kernels),
-        kernels=session.kernels,
+        selection=everything(runtime.index, runtime.kernels),
+        kernels=runtime.kernels,
         purpose="release",
         optimize=optimize,
     )
-    prepared = session.prepare_planning([abi])
-    objects = plan_all(session, prepared, [request])[_NAME]
-    links = variant_links(session, prepared, _NAME, objects)
+    prepared = here.prepare(runtime, [abi])
+    objects = plan_all(prepared, [request])[_NAME]
+    links = variant_links(prepared, _NAME, objects)
     # the operators of backends that are not built (MKL-DNN) refer to what no unit defines
     flags = ("-Wl,-z,undefs" if flag == "-Wl,-z,defs" else flag for flag in links.shared.flags)
     shared = replace(links.shared, flags=tuple(flags))
     execute_linked(
-        session,
+        here,
         objects,
         [shared, *links.cxx_library],
         (),
@@ -59,7 +60,7 @@ def measure_all_operators(
         jobs=jobs,
         view=progress_view(False),
     )
-    library = Path(session.fill(shared.output))
+    library = Path(runtime.fill(shared.output))
     return len(split(library.read_bytes(), f"lib{library_name(_NAME)}.so.debug").stripped)
 
 
@@ -73,11 +74,11 @@ def main(arguments: list[str]) -> int:
     root = str(Path(__file__).parent.parent)
     context = make_context(argparse.Namespace(workspace=root), os.environ, Path.cwd())
     log = stderr_logger(False)
-    session = Session(context, log).default
+    here = load(context, log)
     try:
-        assert session.runtime
+        runtime = here.runtimes.default
         with workspace_lock(context.state, True, log, "all-operators"):
-            size = measure_all_operators(session, chosen.abi, chosen.optimize, chosen.jobs)
+            size = measure_all_operators(here, runtime, chosen.abi, chosen.optimize, chosen.jobs)
     except OrchestratorError as error:
         print(error.render(), file=sys.stderr)
         return 1

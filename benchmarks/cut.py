@@ -23,7 +23,7 @@ from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.render import render
 from benchmarks.scratch import warm_zig
 from benchmarks.steps import ABI, FIRST, ON_REQUEST, STEPS, Bench, Options, in_order
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.cli import make_context
 from orchestrator.compilers.resolve import resolve_toolchain
 from orchestrator.errors import OrchestratorError
@@ -43,9 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     results: dict[str, Any] = {
         "format": FORMAT,
         "first": FIRST,
-        "machine": machine_facts(compiler_name(bench.user.toolchain(ABI))),
+        "machine": machine_facts(compiler_name(bench.here.toolchains.of(ABI))),
         "note": chosen.note,
-        "all_operators_bytes": bench.user.runtime.version.all_operators_bytes[ABI]["size"],
+        "all_operators_bytes": bench.runtime.version.all_operators_bytes[ABI]["size"],
         "steps": {},
     }
     for name in names:
@@ -94,17 +94,16 @@ def _set_up(chosen: argparse.Namespace, abis: Sequence[str]) -> Bench:
     if folder.exists():
         raise SystemExit(f"{folder} is there already: remove it, or choose another --scratch")
     folder.mkdir(parents=True)
-    session = Session(context, _say)
+    here = load(context, _say)
     # fetched and generated here, so that no step pays for it
-    session.prepare(session.workspace.apps)
-    user = session.of(FIRST)
+    here.runtimes.prepare(here.workspace.apps)
     _say("warming zig's cache (not counted)")
-    declared = [user.workspace.toolchains[abi] for abi in abis]
+    declared = [here.workspace.toolchains[abi] for abi in abis]
     # not the user's wrappers: they name the zig of the workspace that was built last
     own = [resolve_toolchain(o.config, o.place, folder / "warm", context.env) for o in declared]
     warm = warm_zig(own, folder / "warm", context.env)
     options = Options(chosen.sample, chosen.rounds, chosen.repeat, chosen.jobs)
-    return Bench(user, folder, warm, options)
+    return Bench(here, folder, warm, options)
 
 
 def _do(name: str, bench: Bench, done: dict[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def development_step(bench: Bench, first: str, delivered: Timed) -> dict[str, An
     again = [ours.run() for _ in range(_AGAIN)]
     changed = bench.with_operator(workspace, "development-operator")
     more = _Developed(bench, changed, ours.cache, first).run()
-    env = bench.user.context.env
+    env = bench.here.context.env
     alone = [delivered.wall_seconds(env, bench.folder / "alone.json") for _ in range(_AGAIN)]
     return {
         **begun,

@@ -27,7 +27,7 @@ from typing import Any, Final
 from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import run
 from benchmarks.written import write_results
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.cli import make_context
 from orchestrator.system.folders import ensure_folder
 
@@ -250,13 +250,13 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     context = make_context(argparse.Namespace(workspace=str(HERE.parent)), os.environ, Path.cwd())
     ensure_folder(context.state, "state")
-    session = Session(context, print)
-    pinned = session.workspace.config.pins
+    here = load(context, print)
+    pinned = here.workspace.config.pins
     runtimes = chosen.runtimes.split(",") if chosen.runtimes else sorted(pinned)
     compared = list(pairs(max(SIZES)))
     results: dict[str, Any] = {
         "format": FORMAT,
-        "machine": machine_facts(compiler_name(session.default.toolchain(ABI))),
+        "machine": machine_facts(compiler_name(here.toolchains.of(ABI))),
         "runtimes": {},
     }
     allowed = os.sched_getaffinity(0)

@@ -56,7 +56,7 @@ def everywhere_step(bench: Bench, first: str, added: str) -> dict[str, Any]:
 def checkout_step(bench: Bench) -> dict[str, Any]:
     """Every app for its own ABIs in a second workspace, on the user's cache: what it lacks, a build
     in a first workspace makes before, which is not counted."""
-    cache = bench.user.context.cache
+    cache = bench.here.context.cache
     _build(bench, bench.new_workspace("checkout-first"), cache, "//...")
     second = bench.new_workspace("checkout-second")
     return {

@@ -23,7 +23,7 @@ def index_step(bench: Bench, app: str) -> dict[str, Any]:
     the index. What is shipped stays as it was: an index renewed for some units may need more than
     one made anew. Raises CommandFailedError.
     """
-    runtime = bench.user.on(bench.runtime_of(app)).runtime
+    runtime = bench.here.runtimes.on(bench.runtime_of(app))
     costs = {unit.path: unit.cost for unit in runtime.index.units}
     first, *sample = sample_of(costs, _SAMPLE)
     workspace, cache = bench.new_workspace("index-workspace"), bench.new_cache("index-cache")

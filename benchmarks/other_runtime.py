@@ -32,7 +32,7 @@ def other_runtime_step(bench: Bench, first: str, added: str) -> dict[str, Any]:
     latency = in_turn(
         bench.delivered(workspace),
         bench.delivered(bench.workspace),
-        bench.user.context.env,
+        bench.here.context.env,
         bench.folder,
         bench.options.rounds,
         bench.options.repeat,

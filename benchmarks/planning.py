@@ -33,7 +33,8 @@ from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import CommandFailedError
 from benchmarks.scratch import empty_cache
 from benchmarks.written import write_results
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.invocation import load
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.trace_identity import tracer_digest
 from orchestrator.cli import make_context
 from orchestrator.index.model import RuntimeIndex
@@ -134,17 +135,17 @@ def add_app(workspace: Path, name: str, targets: Sequence[str], trace: Trace, mo
     lock_path(folder, "model").write_text(lock_text(trace))
 
 
-def add_apps(session: RuntimeSession, workspace: Path, targets: Sequence[str], count: int) -> Any:
+def add_apps(runtime: Runtime, workspace: Path, targets: Sequence[str], count: int) -> Any:
     """Generates apps one after another; each `next` after a number of apps brings that many."""
-    generator = Generator(session.runtime.index, session.kernels)
+    generator = Generator(runtime.index, runtime.kernels)
     tracer = tracer_digest()
     for number in range(count):
         name, model = f"app{number:04}", f"model {number}".encode()
         identity = TraceIdentity(
             model=hashlib.sha256(model).hexdigest(),
-            runtime=session.runtime.index.tree,
+            runtime=runtime.index.tree,
             inputs="bundled",
-            backends=session.backends,
+            backends=runtime.backends,
             tracer=tracer,
         )
         add_app(workspace, name, targets, generator.trace(name, identity), model)
@@ -210,14 +211,14 @@ def main(arguments: Sequence[str]) -> int:
     counts = sorted(map(int, chosen.apps.split(",")))
     context = make_context(argparse.Namespace(workspace=str(HERE.parent)), os.environ, Path.cwd())
     ensure_folder(context.state, "state")
-    session = Session(context, print).default
-    assert session.runtime
+    here = load(context, print)
+    runtime = here.runtimes.default
     with tempfile.TemporaryDirectory(dir=context.state, prefix="planning-") as name:
         workspace = Path(name) / "workspace"
         cache = empty_cache(context.cache, Path(name) / "cache")
         targets = generated_workspace(context.root, workspace)
         points = []
-        for made in add_apps(session, workspace, targets, counts[-1]):
+        for made in add_apps(runtime, workspace, targets, counts[-1]):
             if made == 1:
                 measure(workspace, cache, made)  # toolchains are probed once for a machine
             if made in counts:
@@ -228,7 +229,7 @@ def main(arguments: Sequence[str]) -> int:
         "format": 1,
         "seed": SEED,
         "abis": list(targets),
-        "machine": machine_facts(compiler_name(session.toolchain(ABIS[0]))),
+        "machine": machine_facts(compiler_name(here.toolchains.of(ABIS[0]))),
         "points": [vars(point) for point in points],
     }
     write_results(chosen.output, "planning", results, render(results))

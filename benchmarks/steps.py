@@ -23,11 +23,13 @@ from benchmarks.indexing import index_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.other_runtime import other_runtime_step
 from benchmarks.processes import CommandFailedError, Finished, run
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.links import library_name
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.context import Context
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.trace.lock import lock_path, parse_lock
+from orchestrator.values.operators import OperatorName
 
 FIRST: Final = "camera"
 # Camera's architecture and one more operator: its model takes the place of camera's.
@@ -54,20 +56,24 @@ class Options:
 class Bench:
     """Where the steps work.
 
-    user      the real workspace with the first app's runtime and the user's cache: what is fetched
-              and generated comes from it
+    here      the real workspace, with the user's cache: what is fetched and generated comes from it
     folder    everything scratch
     warm      zig's cache with libc++ in it
     """
 
-    user: RuntimeSession
+    here: Invocation
     folder: Path
     warm: Path
     options: Options
 
     @property
+    def runtime(self) -> Runtime:
+        """The first app's runtime."""
+        return self.here.runtimes.of(FIRST)
+
+    @property
     def root(self) -> Path:
-        return self.user.context.root
+        return self.here.context.root
 
     @property
     def workspace(self) -> Path:
@@ -81,7 +87,7 @@ class Bench:
 
     def env(self, cache: Path) -> dict[str, str]:
         """The environment of a build that uses `cache`."""
-        return {**self.user.context.env, "ORCHESTRATOR_CACHE": str(cache)}
+        return {**self.here.context.env, "ORCHESTRATOR_CACHE": str(cache)}
 
     def new_workspace(self, name: str) -> Path:
         """A copy of the real workspace's declarations."""
@@ -89,16 +95,14 @@ class Bench:
 
     def new_cache(self, name: str) -> Path:
         """A cache in which nothing has been built, but what zig makes once for a machine."""
-        cache = scratch.empty_cache(self.user.context.cache, self.folder / name)
+        cache = scratch.empty_cache(self.here.context.cache, self.folder / name)
         shutil.copytree(self.warm, cache / "zig")
         return cache
 
-    def session(self, workspace: Path, cache: Path) -> RuntimeSession:
-        """A session of this process in a scratch workspace."""
+    def loaded(self, workspace: Path, cache: Path) -> Invocation:
+        """A scratch workspace, in this process."""
         state, dist = workspace / ".orchestrator", workspace / "dist"
-        return Session(Context(workspace, cache, state, dist, self.env(cache)), lambda _: None).of(
-            FIRST
-        )
+        return load(Context(workspace, cache, state, dist, self.env(cache)), lambda _: None)
 
     def orchestrate(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, str]:
         """Run the orchestrator; its cost and its standard output. Raises CommandFailedError."""
@@ -128,7 +132,7 @@ class Bench:
 
     def runtime_of(self, app: str) -> str:
         """The name in WORKSPACE of the runtime that an app is cut from."""
-        return self.user.workspace.apps[app].runtime
+        return self.here.workspace.apps[app].runtime
 
     def nothing(self, workspace: Path, cache: Path, label: str) -> list[float]:
         """Wall seconds of builds with nothing changed, through ./orchestrate as a user types it."""
@@ -190,10 +194,12 @@ def upstream_step(bench: Bench) -> dict[str, Any]:
     """Upstream's list of units for the first app's selection."""
     folder = bench.folder / "upstream"
     workspace, cache = bench.new_workspace("upstream/workspace"), bench.new_cache("upstream/cache")
-    session = bench.session(workspace, cache)
-    app = session.workspace.apps[FIRST]
+    here = bench.loaded(workspace, cache)
+    app = here.workspace.apps[FIRST]
     locks = [lock_path(app.folder, model.name) for model in app.config.models]
-    subject = upstream.Upstream(session, session.toolchain(ABI), folder / "build")
+    subject = upstream.Upstream(
+        here, here.runtimes.of(FIRST), here.toolchains.of(ABI), folder / "build"
+    )
     generated = subject.set_up([upstream.selected_operators(lock.read_text()) for lock in locks])
     return upstream.measure(subject, generated, bench.options.sample, bench.options.jobs)
 
@@ -219,9 +225,9 @@ def operator_step(bench: Bench) -> dict[str, Any]:
     return built
 
 
-def called_operators(app_folder: Path) -> dict[str, int]:
+def called_operators(app_folder: Path) -> dict[OperatorName, int]:
     """Operators that ran, by the app's committed traces, and how often."""
-    calls: dict[str, int] = {}
+    calls: dict[OperatorName, int] = {}
     for lock in sorted((app_folder / "traces").glob("*.yaml")):
         calls.update(parse_lock(lock.read_text(), lock.name).called_operators)
     return calls
@@ -230,7 +236,7 @@ def called_operators(app_folder: Path) -> dict[str, int]:
 def further_step(bench: Bench) -> dict[str, Any]:
     """Every other app, one after the other, on the first one's cache: those of its runtime, then
     the others, of which the first of a runtime has a target of its own."""
-    others = sorted(set(bench.user.workspace.apps) - {FIRST})
+    others = sorted(set(bench.here.workspace.apps) - {FIRST})
     of_first = bench.runtime_of(FIRST)
     in_turn = sorted(
         others, key=lambda app: (bench.runtime_of(app) != of_first, bench.runtime_of(app))
@@ -280,7 +286,7 @@ def latency_step(bench: Bench) -> dict[str, Any]:
     timed = [bench.delivered(bench.workspace), bench.delivered(bench.folder / "speed-workspace")]
     options = bench.options
     measured = in_turn(
-        timed[0], timed[1], bench.user.context.env, bench.folder, options.rounds, options.repeat
+        timed[0], timed[1], bench.here.context.env, bench.folder, options.rounds, options.repeat
     )
     return {**measured, "upstream_stripped_bytes": built["stripped_bytes"]}
 
@@ -295,7 +301,7 @@ def hardening_step(bench: Bench) -> dict[str, Any]:
     measured = in_turn(
         bench.delivered(bench.workspace),
         bench.delivered(workspace),
-        bench.user.context.env,
+        bench.here.context.env,
         bench.folder,
         bench.options.rounds,
         bench.options.repeat,
@@ -308,7 +314,7 @@ def tracer_step(bench: Bench) -> dict[str, Any]:
     """The first app's tracer, from an empty object cache."""
     workspace, cache = bench.new_workspace("tracer-workspace"), bench.new_cache("tracer-cache")
     cost, told = bench.orchestrate(workspace, cache, "trace", "--tracer", f"//apps/{FIRST}")
-    runtime = bench.user.runtime
+    runtime = bench.runtime
     units = len(runtime_units(runtime.fetched.tree, runtime.version))
     return {**asdict(cost), **tracer_units(told), "units_of_runtime": units}
 
@@ -323,7 +329,11 @@ def tracer_units(told: str) -> dict[str, int]:
 
 def all_operators_step(bench: Bench) -> dict[str, Any]:
     """The library of all operators, with the objects of the user's own cache."""
-    return {"stripped_bytes": measure_all_operators(bench.user, ABI, "size", bench.options.jobs)}
+    return {
+        "stripped_bytes": measure_all_operators(
+            bench.here, bench.runtime, ABI, "size", bench.options.jobs
+        )
+    }
 
 
 @dataclass(frozen=True)

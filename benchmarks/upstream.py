@@ -28,7 +28,8 @@ from benchmarks.third_party import (
     third_party_counts,
     third_party_units,
 )
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.runtime import Runtime
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.pytorch.configure import write_configured_headers
 from orchestrator.pytorch.units import GENERATED, UpstreamUnit, upstream_units
@@ -142,20 +143,21 @@ def first_error(stderr: str) -> str:
 class Upstream:
     """A set-up copy of what upstream's build would have in its build folder."""
 
-    session: RuntimeSession
+    here: Invocation
+    runtime: Runtime
     toolchain: ResolvedToolchain
     folder: Path
 
     @property
     def tree(self) -> Path:
-        return self.session.runtime.fetched.tree
+        return self.runtime.fetched.tree
 
     @property
     def third_party(self) -> tuple[ThirdPartyUnit, ...]:
         """Units of XNNPACK and QNNPACK."""
-        library = self.session.library
+        library = self.runtime.library
         assert library, "the runtime pins XNNPACK"
-        native = Path(self.session.runtime.folders["native"])
+        native = Path(self.runtime.folders["native"])
         return third_party_units(self.tree, library.data, library.trees, native)
 
     @property
@@ -168,9 +170,9 @@ class Upstream:
             self.tree / "aten/src",
             self.tree,
             self.tree / "third_party/miniz-2.1.0",
-            self.session.runtime.generated / "autograd",
-            Path(self.session.runtime.folders["native"]) / "stubs",
-            *self.session.runtime.fetched.third_party.values(),
+            self.runtime.generated / "autograd",
+            Path(self.runtime.folders["native"]) / "stubs",
+            *self.runtime.fetched.third_party.values(),
         )
 
     def source(self, unit: UpstreamUnit) -> Path:
@@ -181,7 +183,7 @@ class Upstream:
         if name == "empty.cpp":
             return self.folder / name
         if name.startswith("torch/"):
-            return self.session.runtime.generated / "autograd" / name
+            return self.runtime.generated / "autograd" / name
         return self.folder / "ATen" / name
 
     def set_up(self, selections: Sequence[Mapping[str, Any]]) -> float:
@@ -191,7 +193,7 @@ class Upstream:
         """
         (self.folder / "ATen").mkdir(parents=True)
         (self.folder / "empty.cpp").touch()
-        version = _with_native_threads(self.session.runtime.version)
+        version = _with_native_threads(self.runtime.version)
         write_configured_headers(self.tree, version, self.folder / "configured")
         files = []
         for number, selection in enumerate(selections):
@@ -229,7 +231,7 @@ class Upstream:
         written = ["-MD", "-MF", f"{output}.d", "-o", str(output)]
         done = run(
             [str(compiler), *flags, *written, "-c", str(source)],
-            env=compiler_environment(self.session.context.cache, self.session.context.env),
+            env=compiler_environment(self.here.context.cache, self.here.context.env),
         )
         output.unlink(missing_ok=True)
         why = first_error(done.stderr) if done.code else ""
@@ -237,7 +239,7 @@ class Upstream:
 
     def _python(self, command: str, arguments: Sequence[str], cwd: Path) -> Finished:
         env = {
-            **self.session.context.env,
+            **self.here.context.env,
             "PYTHONPATH": str(self.tree),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
@@ -250,7 +252,7 @@ def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict
 
     generated: CPU seconds of code generation, told beside the rest and not counted.
     """
-    version = upstream.session.runtime.version
+    version = upstream.runtime.version
     units = upstream_units(upstream.tree, version)
     others = upstream.third_party
     sample: tuple[UpstreamUnit | ThirdPartyUnit, ...] = (

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from os.path import normpath, relpath
 from pathlib import Path
 
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.native import NATIVE, header_texts, headers_read
 from orchestrator.build.plan import Variant
-from orchestrator.build.prepare import NATIVE, header_texts, headers_read
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.variants import identity_with_headers
 from orchestrator.codegen.projection import Projection, projection
 from orchestrator.codegen.requests import RegistrationRequest
@@ -25,20 +26,20 @@ from orchestrator.values.fingerprint import text_digest
 Details = Mapping[str, Mapping[str, Value]]
 
 
-def shared_details(session: Session, abis: Iterable[str]) -> Details:
+def shared_details(here: Invocation, abis: Iterable[str]) -> Details:
     """What the digests among actions' parts are made of, but for those of a single variant."""
-    toolchains = [session.toolchain(abi) for abi in sorted(abis)]
+    toolchains = [here.toolchains.of(abi) for abi in sorted(abis)]
     found: dict[str, Mapping[str, Value]] = {
         identity_with_headers(one): _toolchain(one) for one in toolchains
     }
-    for runtime in session.prepared:
-        found |= _runtime_details(session.on(runtime.name))
+    for runtime in here.runtimes.prepared:
+        found |= _runtime_details(here.runtimes.on(runtime.name))
     return found
 
 
-def _runtime_details(session: RuntimeSession) -> dict[str, Mapping[str, Value]]:
+def _runtime_details(runtime: Runtime) -> dict[str, Mapping[str, Value]]:
     """The same of one runtime, and of the library that is pinned with it."""
-    runtime, library = session.runtime, session.library
+    library = runtime.library
     configured = {"configure": runtime.version.configure.values}
     found: dict[str, Mapping[str, Value]] = {
         runtime.facts.identity: _readable({**runtime.parts, **configured}),
@@ -50,7 +51,7 @@ def _runtime_details(session: RuntimeSession) -> dict[str, Mapping[str, Value]]:
     if library is not None:
         headers = ((NATIVE / name, (NATIVE / name).read_bytes()) for name in library.data.headers)
         found[library.facts.digest] = {**library.pinned, **_digests(headers)}
-    return {**found, **dict(_headers(session))}
+    return {**found, **dict(_headers(runtime))}
 
 
 def own_details(variant: Variant, known: DispatchKeys) -> Iterator[tuple[str, Mapping[str, Value]]]:
@@ -82,9 +83,9 @@ def _toolchain(toolchain: ResolvedToolchain) -> dict[str, Value]:
     }
 
 
-def _headers(session: RuntimeSession) -> Iterator[tuple[str, Mapping[str, Value]]]:
+def _headers(runtime: Runtime) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """Headers of ours that single units read, with those that they include."""
-    facts, version = session.runtime.facts, session.runtime.version
+    facts, version = runtime.facts, runtime.version
     included = (*facts.included.values(), *facts.traced.values())
     for header in (*included, facts.threading, facts.threads):
         if header is not None:
@@ -92,7 +93,7 @@ def _headers(session: RuntimeSession) -> Iterator[tuple[str, Mapping[str, Value]
     for rule in version.flags:
         headers = [NATIVE / name for name in rule.headers]
         yield text_digest("".join(t for one in headers for t in header_texts(one))), _texts(headers)
-    for own in own_units(session.runtime.dialect):
+    for own in own_units(runtime.dialect):
         source = NATIVE / own.source
         yield text_digest("".join(header_texts(source))), _texts([source])
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from orchestrator.build.action_details import Details, own_details, shared_details
 from orchestrator.build.execute import link_environment, object_store, stored_links, stored_name
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.plan import Variant, compiles_of, plan_variants
-from orchestrator.build.session import Session
 from orchestrator.build.stored_links import own_steps
 from orchestrator.build.variants import identity_with_headers
 from orchestrator.errors import OrchestratorError
@@ -39,13 +39,13 @@ class UnknownActionError(OrchestratorError):
     """A variant has no unit, and links no file, of this name."""
 
 
-def log_path(session: Session, label: VariantLabel) -> Path:
+def log_path(here: Invocation, label: VariantLabel) -> Path:
     """The file of a variant's action log, `<state>/variants/<app>/<abi>/actions.log`, next to its
     links."""
-    return session.context.state / "variants" / label.app / label.abi / FILE
+    return here.context.state / "variants" / label.app / label.abi / FILE
 
 
-def log_actions(session: Session, variants: Iterable[Variant]) -> None:
+def log_actions(here: Invocation, variants: Iterable[Variant]) -> None:
     """Write the action log of each variant: of every action its digest, and what the digest is made
     of.
 
@@ -53,12 +53,12 @@ def log_actions(session: Session, variants: Iterable[Variant]) -> None:
     OSError.
     """
     variants = tuple(variants)
-    shared = shared_details(session, {variant.label.abi for variant in variants})
+    shared = shared_details(here, {variant.label.abi for variant in variants})
     for variant in variants:
-        update_logs(log_path(session, variant.label), action_log(session, variant, shared))
+        update_logs(log_path(here, variant.label), action_log(here, variant, shared))
 
 
-def action_log(session: Session, variant: Variant, shared: Details) -> ActionLog:
+def action_log(here: Invocation, variant: Variant, shared: Details) -> ActionLog:
     """The variant's actions as they are planned; `shared`: what `shared_details` gives."""
     compiles = compiles_of(variant)
     actions = dict[str, LoggedAction]()
@@ -68,11 +68,11 @@ def action_log(session: Session, variant: Variant, shared: Details) -> ActionLog
             shard = {"shard": action.unit}
             actions[member.unit] = LoggedAction(member.fingerprint, _parts(member) | shard)
     names = {action.object: action.unit for action in compiles}
-    actions |= _links(session, variant, names, {c.object: c.fingerprint for c in compiles})
+    actions |= _links(here, variant, names, {c.object: c.fingerprint for c in compiles})
     used = {
         value for one in actions.values() for value in one.parts.values() if isinstance(value, str)
     }
-    known = session.of(variant.label.app).runtime.dialect.keys
+    known = here.runtimes.of(variant.label.app).dialect.keys
     details = {**shared, **dict(own_details(variant, known))}
     return ActionLog(actions, {digest: details[digest] for digest in details if digest in used})
 
@@ -104,11 +104,11 @@ def _flat(identity: Identity) -> dict[str, Value | None]:
 
 
 def _links(
-    session: Session, variant: Variant, names: Mapping[str, str], digests: Mapping[str, str]
+    here: Invocation, variant: Variant, names: Mapping[str, str], digests: Mapping[str, str]
 ) -> dict[str, LoggedAction]:
     """The variant's links, by the names of what they make."""
-    toolchain = session.toolchain(variant.label.abi)
-    environment = link_environment(session)
+    toolchain = here.toolchains.of(variant.label.abi)
+    environment = link_environment(here)
     links = {link.output: link for link in variant.links.all}
     known = dict(digests)
     shown = {**names, **{output: link_name(one) for output, one in links.items()}}
@@ -122,7 +122,11 @@ def _links(
             "environment": environment,
             "flags": (*link.flags, *toolchain.link_flags),
             "objects": tuple(shown[path] for path in (*link.whole, *link.on_demand)),
-            **{path: _sha256(Path(session.fill(path))) for path in link.inputs if _is_ours(path)},
+            **{
+                path: _sha256(Path(here.runtimes.fill(path)))
+                for path in link.inputs
+                if _is_ours(path)
+            },
         }
 
     def digest(output: str) -> str:
@@ -150,24 +154,22 @@ def link_name(link: Link) -> str:
     return link.output.rpartition("/")[2]
 
 
-def explain(session: Session, label: VariantLabel, name: str) -> tuple[Explanation, ...]:
+def explain(here: Invocation, label: VariantLabel, name: str) -> tuple[Explanation, ...]:
     """What the next build of a variant does with a unit, or with `link`: with each of its links.
 
     Raises UnknownActionError, and what reading traces and planning raise.
     """
-    (variant,) = plan_variants(session, [label], generate=False)
-    now = action_log(session, variant, shared_details(session, [label.abi]))
-    logs = read_logs(log_path(session, label))
+    (variant,) = plan_variants(here, [label], generate=False)
+    now = action_log(here, variant, shared_details(here, [label.abi]))
+    logs = read_logs(log_path(here, label))
     if logs == "damaged":
-        session.log(
-            f"warning: the log of what {label} was built from is damaged: it counts as none"
-        )
+        here.log(f"warning: the log of what {label} was built from is damaged: it counts as none")
     if not isinstance(logs, BuildLogs):
         logs = None
     links = tuple(link_name(link) for link in variant.links.all)
     names = links if name == LINK else (_action_of(variant, now, name),)
-    cached = _cached(session, variant)
-    files = {link_name(one): Path(session.fill(one.output)) for one in variant.links.all}
+    cached = _cached(here, variant)
+    files = {link_name(one): Path(here.runtimes.fill(one.output)) for one in variant.links.all}
     return tuple(
         explanation(
             str(label),
@@ -183,12 +185,12 @@ def explain(session: Session, label: VariantLabel, name: str) -> tuple[Explanati
     )
 
 
-def _cached(session: Session, variant: Variant) -> frozenset[str]:
+def _cached(here: Invocation, variant: Variant) -> frozenset[str]:
     """The units whose objects the cache has, and the links whose files it has."""
-    objects = {stored_name(session, one.object): one for one in compiles_of(variant)}
-    digests = object_store(session).named_digests(objects)
+    objects = {stored_name(here, one.object): one for one in compiles_of(variant)}
+    digests = object_store(here).named_digests(objects)
     known = {objects[name].object: digest for name, digest in digests.items()}
-    links = stored_links(session, variant.links.all, Path(), known, variant.objects.texts).listed()
+    links = stored_links(here, variant.links.all, Path(), known, variant.objects.texts).listed()
     names = {link.output: link_name(link) for link in variant.links.all}
     units = {objects[name].unit for name in digests}
     return frozenset({*units, *(names[output] for output in links)})

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.loadable import require_loadable
-from orchestrator.build.prepare import whole_index
-from orchestrator.build.session import Session
+from orchestrator.build.offers import other_offers
+from orchestrator.build.runtime_index import whole_index
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.checks import (
     AppNameError,
@@ -130,7 +131,7 @@ class NewApp:
     canonical: bool = False
 
 
-def add_app(session: Session, asked: AppRequest, cwd: Path) -> NewApp:
+def add_app(here: Invocation, asked: AppRequest, cwd: Path) -> NewApp:
     """Make `apps/<name>/` of copies of the models.
 
     Raises AppNameError, AppExistsError, UnknownTargetError, UnknownRuntimeError,
@@ -138,23 +139,23 @@ def add_app(session: Session, asked: AppRequest, cwd: Path) -> NewApp:
     faults.
     """
     name, models = asked.name, asked.models
-    folder = session.context.root / _APPS / name
+    folder = here.context.root / _APPS / name
     _check_name(folder, name)
-    config = session.workspace.config
+    config = here.workspace.config
     if asked.runtime is not None and asked.runtime not in config.pins:
         raise unknown_runtime(asked.runtime, config.pins)
-    wanted = tuple(asked.targets) or (session.host,)
-    known = {*session.workspace.toolchains, *session.workspace.groups}
+    wanted = tuple(asked.targets) or (here.toolchains.host,)
+    known = {*here.workspace.toolchains, *here.workspace.groups}
     raise_all([_unknown_target(abi, known) for abi in wanted if abi not in known])
-    _check_file_names(models, cwd, dialect_of(config.pins[_runtime(session, asked)].pytorch).models)
-    new = _read(session, asked, cwd)
-    with _staging(session.context.state) as staging:
+    _check_file_names(models, cwd, dialect_of(config.pins[_runtime(here, asked)].pytorch).models)
+    new = _read(here, asked, cwd)
+    with _staging(here.context.state) as staging:
         staged = staging / _APPS / name
         for path, model in zip(models, new, strict=True):
             (staged / model.file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(cwd / path, staged / model.file)
         (staged / "app.yaml").write_text(app_text(asked, new, wanted), encoding="utf-8")
-        check_new_app(staging, name, session.workspace)
+        check_new_app(staging, name, here.workspace)
         sync_tree(staged)
         folder.parent.mkdir(exist_ok=True)
         _move(staged, folder)
@@ -327,16 +328,18 @@ def _unreadable(path: Path, cwd: Path, versions: ModelVersions) -> OrchestratorE
     return None
 
 
-def _runtime(session: Session, asked: AppRequest) -> str:
-    return asked.runtime or session.workspace.config.default_runtime
+def _runtime(here: Invocation, asked: AppRequest) -> str:
+    return asked.runtime or here.workspace.config.default_runtime
 
 
-def _read(session: Session, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...]:
+def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...]:
     """The models, of which the runtime loads each, by what we ship: nothing is fetched."""
-    name = _runtime(session, asked)
-    pin = session.workspace.config.pins[name]
+    name = _runtime(here, asked)
+    pin = here.workspace.config.pins[name]
     dialect = dialect_of(pin.pytorch)
-    kernels = registry(whole_index(dialect, pin.tree, name), session.backends, dialect.keys)
+    kernels = registry(
+        whole_index(dialect, pin.tree, name), here.workspace.config.defaults.backends, dialect.keys
+    )
     read, faults = list[NewModel](), list[OrchestratorError]()
     for path in asked.models:
         try:
@@ -347,7 +350,7 @@ def _read(session: Session, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
                 info,
                 kernels,
                 dialect.facts,
-                session.other_offers(dialect.version),
+                other_offers(here.workspace, dialect.version),
                 asked.file,
                 canonical=asked.exported,
                 to_be_canonical=asked.canonical,

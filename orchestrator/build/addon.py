@@ -38,9 +38,9 @@ from orchestrator.build.addon_models import (
 )
 from orchestrator.build.execute import View
 from orchestrator.build.fits import Held, hold
+from orchestrator.build.invocation import Invocation, Prepared
 from orchestrator.build.licences import licences
-from orchestrator.build.prepare import Prepared
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.variants import (
     VariantRequest,
     compile_spec,
@@ -71,6 +71,7 @@ from orchestrator.values.action import Compile
 from orchestrator.values.config import NAME
 from orchestrator.values.fits import Lack
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import RunnerResult, require_verified
@@ -98,7 +99,7 @@ class Addon:
     folder: Path
     packages: tuple[Path, ...]
     library: str
-    operators: tuple[str, ...]
+    operators: tuple[OperatorName, ...]
     bytes: int
     compiled: int
     proofs: tuple[Proof, ...]
@@ -146,7 +147,7 @@ class _Base:
 
 
 def addon(
-    session: Session,
+    here: Invocation,
     package: Path,
     model: Path,
     *,
@@ -165,12 +166,12 @@ def addon(
     and what reading the package and the models raise.
     """
     one = _only(read_packages(package), abi)
-    _require_kind(session, one)
-    held = hold(session, model, one)
+    _require_kind(here, one)
+    held = hold(here, model, one)
     base_name = f"{one.manifest.app} {one.manifest.version} for {one.manifest.abi}"
     if held.judged.verdict == "by manifest":
         return Fits(base_name, held.judged.reason)
-    _require_addable(one, held, session.runtime_names)
+    _require_addable(one, held, here.runtimes.names)
     called = _name(name or model.stem)
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         path = Path(folder) / Path(one.manifest.library.soname or "").name
@@ -185,8 +186,8 @@ def addon(
                 hint="add `extensible: true` to app.yaml, and build and ship the app again",
             )
         base = _Base(one, path, names)
-        proving = _proving(session, base, held, model, Path(folder), unverified=unverified)
-        return _Making(session, base, held, called, proving, Path(folder)).make(jobs, view)
+        proving = _proving(here, base, held, model, Path(folder), unverified=unverified)
+        return _Making(here, base, held, called, proving, Path(folder)).make(jobs, view)
 
 
 def _only(found: Sequence[Packaged], abi: str | None) -> Packaged:
@@ -215,7 +216,7 @@ def _name(text: str) -> str:
     )
 
 
-def _require_kind(session: Session, one: Packaged) -> None:
+def _require_kind(here: Invocation, one: Packaged) -> None:
     """That this workspace makes add-ons for such a library."""
     manifest, abi = one.manifest, one.manifest.abi
     place = Place(str(one.path))
@@ -241,14 +242,14 @@ def _require_kind(session: Session, one: Packaged) -> None:
             seen=f"{manifest.system}, {manifest.processor}",
             hint=_SHIP_AGAIN,
         )
-    if abi not in session.workspace.toolchains:
+    if abi not in here.workspace.toolchains:
         raise NoAddonError(
             f"there is no toolchain for {abi} here",
             place=place,
-            expected="one of " + ", ".join(session.workspace.toolchains),
+            expected="one of " + ", ".join(here.workspace.toolchains),
             seen=abi,
         )
-    toolchain = session.toolchain(abi)
+    toolchain = here.toolchains.of(abi)
     if manifest.toolchain.identity != toolchain.identity:
         raise NoAddonError(
             f"the library was built with another toolchain than the one for {abi} here",
@@ -258,7 +259,7 @@ def _require_kind(session: Session, one: Packaged) -> None:
             seen=f"{toolchain.driver.kind} {toolchain.version} ({toolchain.identity[:12]})",
             hint="use the release of the orchestrator that built it",
         )
-    trees = {pin.tree for pin in session.workspace.config.pins.values()}
+    trees = {pin.tree for pin in here.workspace.config.pins.values()}
     if manifest.runtime.tree not in trees:
         raise NoAddonError(
             "the library was built from another PyTorch than this workspace pins",
@@ -340,7 +341,7 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
             seen="; ".join(map(_shown, wrong)),
             hint=_SHIP_AGAIN,
         )
-    roots = frozenset(map(str, held.info.root_operators))
+    roots = frozenset(held.info.root_operators)
     old = upgraded(runtime.dialect.facts, roots, held.info.archive_version)
     if old or tensor_kinds(held.offer.roots | roots) != tensor_kinds(held.offer.roots):
         raise NoAddonError(
@@ -356,12 +357,12 @@ def _of_own_sources(app: App, runtime: KnownRuntime, lacks: Iterable[Lack]) -> l
     """What of this the app's own sources register: they cannot do so in PyTorch's namespaces."""
     if app.config.sources is None:
         return []
-    namespaces = {name.partition("::")[0] for name in runtime.operators}
+    namespaces = {name.namespace for name in runtime.operators}
     classes = {name.rpartition(".")[2] for name in runtime.dialect.facts.custom_classes}
     return [
         lack
         for lack in lacks
-        if (lack.kind == "operator" and lack.name.partition("::")[0] not in namespaces)
+        if (lack.kind == "operator" and OperatorName(lack.name).namespace not in namespaces)
         or (lack.kind == "custom class" and lack.name not in classes)
     ]
 
@@ -376,7 +377,7 @@ def _shown(lack: Lack) -> str:
 class _Making:
     """One add-on on its way."""
 
-    session: Session
+    here: Invocation
     base: _Base
     held: Held
     name: str
@@ -384,13 +385,12 @@ class _Making:
     folder: Path
 
     @property
-    def on(self) -> RuntimeSession:
+    def runtime(self) -> Runtime:
         manifest = self.base.one.manifest
-        return self.session.on(self.session.runtime_names[manifest.runtime.tree])
+        return self.here.runtimes.on(self.here.runtimes.names[manifest.runtime.tree])
 
     def make(self, jobs: int | None, view: View) -> Addon:
-        session, on, abi = self.session, self.on, self.base.abi
-        prepared = on.prepare_planning([abi])
+        here, prepared = self.here, self.here.prepare(self.runtime, [self.base.abi])
         selection, wanted = self._selection()
         spec = self._spec(prepared, wanted)
         assert self.held.runtime is not None
@@ -408,20 +408,19 @@ class _Making:
         )
         part = AddonPart(operators, needs, wanted.operators, once)
         objects = self._objects(spec, wanted, part, own, prepared)
-        compiled = len(compile_objects(session, objects, jobs, view))
+        compiled = len(compile_objects(here, objects, jobs, view))
         linked = self._link(objects)
         return self._deliver(linked, operators, objects.compiles, compiled)
 
-    def _only_called(self) -> frozenset[str]:
+    def _only_called(self) -> frozenset[OperatorName]:
         """The operators that the model names, and that have kernels in the library but no
         registration, since only code calls them there (0041)."""
-        named = frozenset(str(one) for one in self.held.info.root_operators)
-        return named & (self.held.offer.resolved or frozenset())
+        return frozenset(self.held.info.root_operators) & (self.held.offer.resolved or frozenset())
 
     def _roots(
-        self, operators: tuple[str, ...], spec: VariantSpec, own: frozenset[int]
+        self, operators: tuple[OperatorName, ...], spec: VariantSpec, own: frozenset[int]
     ) -> AddonRoots:
-        units = enumerate(self.on.runtime.index.units)
+        units = enumerate(self.runtime.index.units)
         return AddonRoots(
             operators=operators,
             has=self.base.extended.exports,
@@ -431,47 +430,47 @@ class _Making:
         )
 
     def _needs(self, roots: AddonRoots, wanted: Selection) -> AddonNeeds:
-        on = self.on
-        kernels = on.kernels_for(wanted.root_operators)
-        return addon_needs(on.runtime.index, on.runtime.dialect, kernels, roots)
+        runtime = self.runtime
+        kernels = runtime.kernels_for(wanted.root_operators)
+        return addon_needs(runtime.index, runtime.dialect, kernels, roots)
 
     def _selection(self) -> tuple[Selection, Selection]:
         """The library's selection, and the same merged with the model's."""
         fact = self.base.one.manifest.selection
         base = Selection(
-            operators=dict.fromkeys(fact.operators, _WHO),
-            root_operators=frozenset(fact.root_operators or ()),
+            operators=dict.fromkeys(map(OperatorName.known, fact.operators), _WHO),
+            root_operators=frozenset(map(OperatorName.known, fact.root_operators or ())),
             kernel_dtypes={t: dict.fromkeys(d, _WHO) for t, d in fact.kernel_dtypes.items()},
             custom_classes=dict.fromkeys(fact.custom_classes, _WHO),
             build_features=dict.fromkeys(fact.build_features, _WHO),
         )
         trace = self.held.trace
         assert trace is not None
-        kernels = self.on.kernels_for(trace.root_operators)
+        kernels = self.runtime.kernels_for(trace.root_operators)
         policy = self.held.app.selection if self.held.app else "guarded"
-        return base, base.merge(select(self.on.runtime.index, kernels, [trace], policy))
+        return base, base.merge(select(self.runtime.index, kernels, [trace], policy))
 
     def _spec(self, prepared: Prepared, selection: Selection) -> VariantSpec:
-        trace, on = self.held.trace, self.on
+        trace, runtime = self.held.trace, self.runtime
         assert trace is not None
         app = self.held.app
         wanted = VariantRequest(
             label=self.name,
             abi=self.base.abi,
             selection=selection,
-            kernels=on.kernels_for(selection.root_operators),
+            kernels=runtime.kernels_for(selection.root_operators),
             purpose="release",
             optimize=app.optimize if app else "balanced",
-            hot=hot_units(on, trace.hot_tags),
-            lean=on.lean_units(()),
-            cut=on.cut_units(selection.root_operators),
+            hot=hot_units(runtime, trace.hot_tags),
+            lean=runtime.lean_units(()),
+            cut=runtime.cut_units(selection.root_operators),
         )
         # objects are rewritten, which bitcode is not
-        return replace(compile_spec(on, prepared, wanted), lto=False, precompile=False)
+        return replace(compile_spec(prepared, wanted), lto=False, precompile=False)
 
     def _own_units(self, base: Selection, merged: Selection) -> Iterator[int]:
         """The units whose objects differ from the library's."""
-        for number, unit in enumerate(self.on.runtime.index.units):
+        for number, unit in enumerate(self.runtime.index.units):
             if projection_text(unit, base) != projection_text(unit, merged):
                 yield number
 
@@ -492,13 +491,13 @@ class _Making:
         own: frozenset[int],
         prepared: Prepared,
     ) -> AddonObjects:
-        kernels = self.on.kernels_for(selection.root_operators)
-        return addon_objects(self.on, prepared, spec, selection, kernels, (part,), own)
+        kernels = self.runtime.kernels_for(selection.root_operators)
+        return addon_objects(prepared, spec, selection, kernels, (part,), own)
 
     def _link(self, objects: AddonObjects) -> Path:
         """The add-on, unstripped, with its note."""
         extended = self.base.extended
-        return link_addon(self.session, self.base.abi, extended, objects, self._file, self.folder)
+        return link_addon(self.here, self.base.abi, extended, objects, self._file, self.folder)
 
     @property
     def _file(self) -> str:
@@ -507,12 +506,12 @@ class _Making:
     def _deliver(
         self,
         linked: Path,
-        operators: tuple[str, ...],
+        operators: tuple[OperatorName, ...],
         compiles: Sequence[Compile],
         compiled: int,
     ) -> Addon:
         """Checks the add-on, runs it, and writes its folder and archive."""
-        base, session = self.base, self.session
+        base, here = self.base, self.here
         parts = split(linked.read_bytes(), f"{self._file}.debug")
         stripped = self.folder / "stripped" / self._file
         stripped.parent.mkdir()
@@ -523,7 +522,6 @@ class _Making:
         ran = (one.result for one in proofs if one.result is not None)
         named = f"the add-on {self.name} for {base.described}"
         require_verified(named, ran, hint=_SHIP_AGAIN)
-        held = self.on
         units = [unit for one in compiles for unit in one.units]
         library = base.one.manifest.library
         facts = {
@@ -545,7 +543,7 @@ class _Making:
         }
         texts = (
             File(f"share/doc/{self.name}/{part.component}/{text}", content)
-            for part in licences(held, base.abi, units, linked)
+            for part in licences(here, self.runtime, base.abi, units, linked)
             for text, content in part.texts.items()
         )
         files = [
@@ -554,7 +552,7 @@ class _Making:
             File("addon.json", (json.dumps(facts, indent=2, sort_keys=True) + "\n").encode()),
             *texts,
         ]
-        dist = session.context.dist / base.app / "addons"
+        dist = here.context.dist / base.app / "addons"
         folder = dist / base.abi / self.name
         with replacing_folder(folder, files):
             pass
@@ -570,7 +568,7 @@ class _Making:
         )
 
     def _rules(self, stripped: Path) -> ElfRules:
-        toolchain = self.session.toolchain(self.base.abi)
+        toolchain = self.here.toolchains.of(self.base.abi)
         library = PLATFORMS[toolchain.config.system].library
         assert isinstance(library, SharedLibrary)
         manifest = self.base.one.manifest
@@ -595,7 +593,7 @@ class _Proving:
     argv     the model runner; None where nothing runs the ABI's binaries here, and `why_not`
     """
 
-    session: Session
+    here: Invocation
     base: _Base
     models: tuple[Ready | NotHere, ...]
     argv: tuple[str, ...] | None
@@ -617,17 +615,17 @@ class _Proving:
             self.argv,
             one.path,
             one.config,
-            self.session.context.env,
+            self.here.context.env,
             libraries=self.base.path.parent,
             recorded=one.inputs,
             threads=1,
             addon=addon,
-            runner=self.session.context.runner,
+            runner=self.here.context.runner,
         )
 
 
 def _proving(
-    session: Session, base: _Base, held: Held, model: Path, folder: Path, *, unverified: bool
+    here: Invocation, base: _Base, held: Held, model: Path, folder: Path, *, unverified: bool
 ) -> _Proving:
     """All that an add-on is to be proven with, found before anything is compiled.
 
@@ -636,13 +634,13 @@ def _proving(
     """
     unpacked = folder / "models"
     unpacked.mkdir()
-    running = session.running(base.abi)
-    own = _own_model(session, held, model)
-    models = (own, *library_models(session, base.one, unpacked))
-    if session.toolchain(base.abi).config.run == "none":
-        return _Proving(session, base, models, None, running.why_not)
+    running = here.toolchains.running(base.abi)
+    own = _own_model(here, held, model)
+    models = (own, *library_models(here, base.one, unpacked))
+    if here.toolchains.of(base.abi).config.run == "none":
+        return _Proving(here, base, models, None, running.why_not)
     label = VariantLabel(base.app, base.abi)
-    runner = runner_path(session, label)
+    runner = runner_path(here, label)
     if running.prefix is None or not runner.is_file():
         raise NoAddonError(
             f"the add-on cannot be run for {base.abi} here, and is not written",
@@ -650,14 +648,14 @@ def _proving(
             seen=running.why_not or "no model runner",
             hint=f"run: ./orchestrate build {label}",
         )
-    proving = _Proving(session, base, models, (*running.prefix, str(runner)), "")
+    proving = _Proving(here, base, models, (*running.prefix, str(runner)), "")
     models = settled(models, proving.run)
     place = Place(str(base.one.path))
     require_all_here(models, base.described, place, unverified=unverified)
     return replace(proving, models=models)
 
 
-def _own_model(session: Session, held: Held, model: Path) -> Ready:
+def _own_model(here: Invocation, held: Held, model: Path) -> Ready:
     """The model that an add-on is for: this very file, whatever its app declares by now."""
     assert held.app is not None
     assert held.config is not None
@@ -668,7 +666,7 @@ def _own_model(session: Session, held: Held, model: Path) -> Ready:
         sha256=held.info.sha256,
         path=model,
         config=held.config,
-        inputs=session.shipped(held.app, held.config).inputs,
-        expected=read_runs(held.app.folder, held.trace, session.context.root),
+        inputs=here.models.shipped(held.app, held.config).inputs,
+        expected=read_runs(held.app.folder, held.trace, here.context.root),
         basis="recorded outputs",
     )

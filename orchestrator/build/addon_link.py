@@ -20,8 +20,7 @@ from orchestrator.build.execute import (
     linking_environment,
     require_success,
 )
-from orchestrator.build.prepare import Prepared
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.invocation import Invocation, Prepared
 from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES, own_texts
 from orchestrator.codegen.projection import projection_text
 from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
@@ -49,6 +48,7 @@ from orchestrator.select.closure import Registry
 from orchestrator.system.process import Command
 from orchestrator.values.action import ActionGraph, Compile, unit_names
 from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
 
 # The second for what the library has nothing of.
@@ -96,10 +96,10 @@ class AddonPart:
     once        of `operators` those that another add-on may have registered, with the same kernels
     """
 
-    operators: tuple[str, ...]
+    operators: tuple[OperatorName, ...]
     needs: AddonNeeds
-    registered: Collection[str]
-    once: frozenset[str] = frozenset()
+    registered: Collection[OperatorName]
+    once: frozenset[OperatorName] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,6 @@ class AddonObjects:
 
 
 def addon_objects(
-    on: RuntimeSession,
     prepared: Prepared,
     spec: VariantSpec,
     selection: Selection,
@@ -154,7 +153,7 @@ def addon_objects(
 
     Raises TorchgenFailedError.
     """
-    runtime, cache = on.runtime, on.context.cache
+    runtime, cache = prepared.runtime, prepared.context.cache
     facts, dialect = runtime.facts, runtime.dialect
     requests = [
         (
@@ -168,8 +167,8 @@ def addon_objects(
         dialect,
         runtime.fetched.tree,
         cache,
-        on.context.env,
-        on.context.runner,
+        prepared.context.env,
+        prepared.context.runner,
     )
     written: list[GeneratedUnit] = []
     entries: list[GeneratedUnit] = []
@@ -182,7 +181,7 @@ def addon_objects(
     generated = registration_compiles(facts, spec, (*written, *entries, *stubs), cache)
     sources = (*_NATIVE, _ONCE) if any(part.once for part in parts) else _NATIVE
     native = native_compiles(facts, spec, sources, runtime.native)
-    texts = {**unwritten([*written, *stubs], cache), **own_texts(on)}
+    texts = {**unwritten([*written, *stubs], cache), **own_texts(runtime)}
     mine = {c.object for c in generated}
     compiles = []
     for number in sorted({unit for part in parts for unit in part.needs.units}):
@@ -196,33 +195,37 @@ def addon_objects(
         if number in own:
             mine.add(one.object)
     return AddonObjects(
-        tuple(on.placed(_visible(c)) for c in (*native, *generated)),
-        tuple(on.placed(_visible(c)) for c in compiles),
-        _library(on, spec, prepared),
+        tuple(runtime.placed(_visible(c)) for c in (*native, *generated)),
+        tuple(runtime.placed(_visible(c)) for c in compiles),
+        _library(prepared, spec),
         texts,
         frozenset(
-            on.placed(_visible(c)).object for c in (*generated, *compiles) if c.object in mine
+            runtime.placed(_visible(c)).object for c in (*generated, *compiles) if c.object in mine
         ),
     )
 
 
-def _library(on: RuntimeSession, spec: VariantSpec, prepared: Prepared) -> tuple[Compile, ...]:
+def _library(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """The C++ library, for what the extended one has nothing of; none where the compiler brings
     one (`_brought`)."""
     driver = prepared.toolchain(spec.abi).driver
     if driver.links_cxx_whole:
-        return tuple(map(on.placed, cxx_library_compiles(spec, driver.cxx_sources, "-Oz")))
+        return tuple(
+            map(prepared.runtime.placed, cxx_library_compiles(spec, driver.cxx_sources, "-Oz"))
+        )
     if not driver.cxx_sources:
         return ()
     sources = driver.cxx_sources
     # our own parts make what is delivered smaller
     own = RUNTIME_LIBRARY_SOURCES if spec.purpose == "release" else ()
-    parts = runtime_library_compiles(spec, own, on.runtime.native)
-    return tuple(map(on.placed, (*parts, *cxx_library_compiles(spec, sources, "-Os"))))
+    parts = runtime_library_compiles(spec, own, prepared.runtime.native)
+    return tuple(
+        map(prepared.runtime.placed, (*parts, *cxx_library_compiles(spec, sources, "-Os")))
+    )
 
 
 def compile_objects(
-    session: Session, objects: AddonObjects, jobs: int | None, view: View
+    here: Invocation, objects: AddonObjects, jobs: int | None, view: View
 ) -> tuple[str, ...]:
     """Compile the objects that are not in the cache; returns the names of their units, sorted.
 
@@ -230,9 +233,9 @@ def compile_objects(
     """
     graph = objects.graph
     execution = execute_actions(
-        session, graph, objects.texts, name="addon", jobs=jobs, keep_going=False, view=view
+        here, graph, objects.texts, name="addon", jobs=jobs, keep_going=False, view=view
     )
-    require_success(session, graph, execution)
+    require_success(here, graph, execution)
     return unit_names(graph.compiles[output] for output in execution.compiled)
 
 
@@ -240,12 +243,12 @@ def compile_objects(
 _OF_CXX: Final = re.compile(r"_Z(?:T[A-Z]|G[A-Z])?(?:N[KVRO]*)?St")
 
 
-def lacks_of_cxx(session: Session, base: Extended, objects: AddonObjects) -> frozenset[str]:
+def lacks_of_cxx(here: Invocation, base: Extended, objects: AddonObjects) -> frozenset[str]:
     """The names of the C++ library that objects refer to, in functions that the link may drop too,
     and that neither they nor the base have. The objects are there."""
     defined, wanted = set[str](), set[str]()
     for c in (*objects.compiles, *objects.library):
-        names = linked_names(Path(session.fill(c.object)).read_bytes())
+        names = linked_names(Path(here.runtimes.fill(c.object)).read_bytes())
         defined |= names.defined
         wanted |= names.wanted
     left = filter(_OF_CXX.match, wanted - defined)
@@ -253,7 +256,7 @@ def lacks_of_cxx(session: Session, base: Extended, objects: AddonObjects) -> fro
 
 
 def link_addon(
-    session: Session,
+    here: Invocation,
     abi: str,
     base: Extended,
     objects: AddonObjects,
@@ -268,7 +271,7 @@ def link_addon(
     Raises AddonLinkError.
     """
     every = (*objects.compiles, *objects.library)
-    data = {c.object: Path(session.fill(c.object)).read_bytes() for c in every}
+    data = {c.object: Path(here.runtimes.fill(c.object)).read_bytes() for c in every}
     kept = frozenset(
         name
         for c in objects.compiles
@@ -295,19 +298,19 @@ def link_addon(
             seen |= defined
         path.write_bytes(text)
         inputs.append(str(path))
-    toolchain = session.toolchain(abi)
+    toolchain = here.toolchains.of(abi)
     members = []
     library = (data[c.object] for c in objects.library)
-    for number, text in enumerate((*library, *_brought(session, toolchain))):
+    for number, text in enumerate((*library, *_brought(here, toolchain))):
         path = folder / f"library-{number}.o"
         path.write_bytes(importing(text, imported, hidden=True))
         members.append(str(path))
     archive, out = folder / "libc++.a", folder / soname
-    linker = _Linker(session, toolchain, base, folder, linking_environment(session))
+    linker = _Linker(here, toolchain, base, folder, linking_environment(here))
     linker.run([str(toolchain.ar), "rcsD", str(archive), *members])
     words = [str(toolchain.cxx), *link_flags(toolchain, soname, as_tracer=as_tracer)]
     # -Wl would split a path at its commas
-    words += ["-Xlinker", f"--version-script={session.fill(f'$native/{_EXPORTS}')}", *inputs]
+    words += ["-Xlinker", f"--version-script={here.runtimes.fill(f'$native/{_EXPORTS}')}", *inputs]
     words += [str(base.path), str(archive), *_libraries(toolchain)]
     linker.run([*words, "-o", str(out)])
     for kept_by_zig in zig_caches(linker.env):
@@ -316,14 +319,14 @@ def link_addon(
     return out
 
 
-def _brought(session: Session, toolchain: ResolvedToolchain) -> Iterator[bytes]:
+def _brought(here: Invocation, toolchain: ResolvedToolchain) -> Iterator[bytes]:
     """The objects of the C++ library that a compiler brings and would link."""
     driver = toolchain.driver
     if driver.exports_more != "by compiler" or not driver.links_cxx_library:
         return
     for name in CXX_ARCHIVES:
         words = [str(toolchain.cxx), f"-print-file-name={name}"]
-        done = session.context.runner.run(Command(words, toolchain.tools.env))
+        done = here.context.runner.run(Command(words, toolchain.tools.env))
         path = Path(done.out.strip())
         # an archive that is not there is told as its bare name; `libc++.a` may be a script
         if path.is_absolute() and path.read_bytes().startswith(ARCHIVE):
@@ -378,7 +381,7 @@ def _libraries(toolchain: ResolvedToolchain) -> tuple[str, ...]:
 class _Linker:
     """The programs of an add-on's link; `folder`: where they run."""
 
-    session: Session
+    here: Invocation
     toolchain: ResolvedToolchain
     base: Extended
     folder: Path
@@ -387,13 +390,13 @@ class _Linker:
     def run(self, words: Sequence[str]) -> None:
         """Raises AddonLinkError, and what finding a compiler raises where it is gone by now."""
         try:
-            done = self.session.context.runner.run(Command(words, self.env, cwd=self.folder))
+            done = self.here.context.runner.run(Command(words, self.env, cwd=self.folder))
             code, seen, said = done.code, f"exit code {done.code}", done.err
         except FileNotFoundError as error:
             code, seen, said = None, f"no such file: {error.filename}", ""
         if code != 0:
             # which also writes the compiler's wrappers again
-            self.session.require_compilers([self.toolchain.abi])
+            self.here.toolchains.require([self.toolchain.abi])
             raise AddonLinkError(
                 f"the add-on for {self.base.described} cannot be linked",
                 seen=seen,
@@ -437,7 +440,7 @@ def as_fragment(unit: GeneratedUnit, part: AddonPart, cache: Path) -> GeneratedU
                 yield from lines((folder / inner[1]).read_text(encoding="utf-8"))
             elif named is None:
                 yield line
-            elif (operator := f"aten::{named[1]}") in operators:
+            elif (operator := OperatorName(f"aten::{named[1]}")) in operators:
                 yield f"{_condition(operator)} {line.lstrip()}" if operator in part.once else line
 
     text = "\n".join(
@@ -458,6 +461,5 @@ def as_fragment(unit: GeneratedUnit, part: AddonPart, cache: Path) -> GeneratedU
 _REGISTERS: Final = "namespace lta { bool registers(const char* name, const char* overload); }"
 
 
-def _condition(operator: str) -> str:
-    name, _, overload = operator.partition(".")
-    return f'  if (lta::registers("{name}", "{overload}"))'
+def _condition(operator: OperatorName) -> str:
+    return f'  if (lta::registers("{operator.qualified}", "{operator.overload}"))'

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from orchestrator.build.fits import every_version
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation
 from orchestrator.canonical.lock import Shipped
 from orchestrator.deliver.manifest import ModelFact
 from orchestrator.errors import OrchestratorError, Place
@@ -146,24 +146,24 @@ def require_all_here(
     )
 
 
-def library_models(session: Session, one: Packaged, folder: Path) -> tuple[Ready | NotHere, ...]:
+def library_models(here: Invocation, one: Packaged, folder: Path) -> tuple[Ready | NotHere, ...]:
     """Every model in a package's manifest, in its order.
 
     folder: where models of the package are unpacked to. Raises what reading a package, a model and
     recorded runs raise.
     """
     models = one.manifest.models
-    return tuple(_library_model(session, one, m, folder / f"{n}.ptl") for n, m in enumerate(models))
+    return tuple(_library_model(here, one, m, folder / f"{n}.ptl") for n, m in enumerate(models))
 
 
 def _library_model(
-    session: Session, one: Packaged, model: ModelFact, unpacked: Path
+    here: Invocation, one: Packaged, model: ModelFact, unpacked: Path
 ) -> Ready | NotHere:
-    app, found = one.manifest.app, [*_declared(session, one.manifest.app, model)]
+    app, found = one.manifest.app, [*_declared(here, one.manifest.app, model)]
     path = unpacked if take_model(one, model, unpacked) else None
     path = path or next((d.shipped.path for d in found if d.now.model == model.sha256), None)
     if path is None:
-        return NotHere(model.name, model.sha256, _why_not_here(session, app, model))
+        return NotHere(model.name, model.sha256, _why_not_here(here, app, model))
     bare = Ready(
         *("library", model.name, model.sha256, path, ModelConfig(file=f"{model.name}.ptl"), None),
         expected=None,
@@ -171,7 +171,7 @@ def _library_model(
     )
     for known in found:
         if known.trace is not None and known.trace.identity.inputs == known.now.inputs:
-            runs = read_runs(known.app.folder, known.trace, session.context.root)
+            runs = read_runs(known.app.folder, known.trace, here.context.root)
             return replace(known.feeding(bare), expected=runs, basis="recorded outputs")
     if read_model(path, every_version()).has_bundled_inputs:
         return bare
@@ -205,17 +205,17 @@ class _Declared:
         return replace(model, config=self.config, inputs=self.shipped.inputs)
 
 
-def _declared(session: Session, app: str, model: ModelFact) -> Iterator[_Declared]:
+def _declared(here: Invocation, app: str, model: ModelFact) -> Iterator[_Declared]:
     """Where the workspace may have a model of an app's library: by its lock in any app, by its name
     in that app."""
-    for one in session.workspace.apps.values():
+    for one in here.workspace.apps.values():
         for config in one.config.models:
             trace = _lock_of(one, config, model.sha256)
             if trace is None and (one.name, config.name) != (app, model.name):
                 continue
             try:
-                shipped = session.shipped(one, config)
-                now = session.of(one.name).trace_identity(one, config)
+                shipped = here.models.shipped(one, config)
+                now = here.models.trace_identity(one, config)
             except OrchestratorError:
                 continue  # `_why_not_here` tells
             yield _Declared(one, config, shipped, now, trace)
@@ -230,9 +230,9 @@ def _lock_of(app: App, config: ModelConfig, sha256: str) -> Trace | None:
     return trace if trace is not None and trace.identity.model == sha256 else None
 
 
-def _why_not_here(session: Session, app: str, model: ModelFact) -> str:
+def _why_not_here(here: Invocation, app: str, model: ModelFact) -> str:
     """Why the workspace does not have the file of a model of an app's library."""
-    workspace = session.workspace
+    workspace = here.workspace
     if app in workspace.broken:
         return f"apps/{app}/app.yaml has errors"
     if app not in workspace.apps:
@@ -242,11 +242,11 @@ def _why_not_here(session: Session, app: str, model: ModelFact) -> str:
     if config is None:
         return f"//apps/{app} has no model {model.name}"
     try:
-        path = session.shipped(declared, config).path
-        _ = session.of(app).trace_identity(declared, config)
+        path = here.models.shipped(declared, config).path
+        _ = here.models.trace_identity(declared, config)
     except OrchestratorError as error:
         return error.what
-    return f"{path.relative_to(session.context.root).as_posix()} is another file"
+    return f"{path.relative_to(here.context.root).as_posix()} is another file"
 
 
 def settled(

@@ -14,6 +14,7 @@ from orchestrator.build.deliver import deliver_inputs
 from orchestrator.build.engines import engines_of
 from orchestrator.build.execute import Execution, View, execute_actions
 from orchestrator.build.inputs_read import InputsRead, inputs_read
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.keep_going import Failures, compiled_of, failed_row
 from orchestrator.build.library_rules import check_library
 from orchestrator.build.package import (
@@ -23,7 +24,6 @@ from orchestrator.build.package import (
     refuse_blocked_folder,
 )
 from orchestrator.build.plan import Variant, apps_of, plan_variants
-from orchestrator.build.session import Session
 from orchestrator.build.verify import runner_path, verify_library
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
@@ -72,7 +72,7 @@ class _Proof:
 
 
 def build(
-    session: Session,
+    here: Invocation,
     labels: Sequence[VariantLabel],
     *,
     jobs: int | None,
@@ -88,11 +88,11 @@ def build(
     delivering and packaging raise.
     """
     started = time.monotonic()
-    failures = Failures(session, keep_going)
+    failures = Failures(here, keep_going)
     for app in apps_of(labels):
         with failures.of(*(label for label in labels if label.app == app)):
-            refuse_blocked_folder(session, app)
-    variants = plan_variants(session, failures.with_traces(labels), last=True)
+            refuse_blocked_folder(here, app)
+    variants = plan_variants(here, failures.with_traces(labels), last=True)
     graph = action_graph(
         (v.objects for v in variants), (link for v in variants for link in v.links.all)
     )
@@ -102,28 +102,30 @@ def build(
     graph = type(graph)({key: compiles[key] for key in sorted(compiles)}, graph.links)
     texts = texts_of(v.objects for v in variants)
     execution = execute_actions(
-        session, graph, texts, name="build", jobs=jobs, keep_going=keep_going, view=view
+        here, graph, texts, name="build", jobs=jobs, keep_going=keep_going, view=view
     )
     failures.of_actions(
         execution,
         graph,
         [(v.label, (*v.objects.compiles, *v.links.runner_compiles), v.links.all) for v in variants],
     )
-    log_actions(session, (v for v in variants if v.label not in failures.by_label))
-    ensure_folder(session.context.dist, "dist")
+    log_actions(here, (v for v in variants if v.label not in failures.by_label))
+    ensure_folder(here.context.dist, "dist")
     finished = list[_Finished]()
     # the machine's own ABI first: what cannot run here is compared with it
-    for variant in sorted(variants, key=lambda variant: variant.label.abi != session.own_abi):
+    for variant in sorted(
+        variants, key=lambda variant: variant.label.abi != here.toolchains.own_abi
+    ):
         if variant.label not in failures.by_label:
             with failures.of(variant.label):
-                one = _finish(session, variant, variants, execution)
-                finished.append(_with_engines(session, variant, one) if engines else one)
+                one = _finish(here, variant, variants, execution)
+                finished.append(_with_engines(here, variant, one) if engines else one)
     built = [variant.label for variant in variants if variant.label not in failures.by_label]
     packages: tuple[PackageReport, ...] = ()
     with failures.of():
-        packages = make_packages(session, built)
+        packages = make_packages(here, built)
     failed = (
-        _failed(session, label, error, variants, execution)
+        _failed(here, label, error, variants, execution)
         for label, error in failures.by_label.items()
     )
     report = BuildReport(
@@ -135,12 +137,12 @@ def build(
     )
     if failures.all:
         return Built(report, failures.all)
-    read = inputs_read(session, labels, graph, [one.inputs for one in finished])
+    read = inputs_read(here, labels, graph, [one.inputs for one in finished])
     return Built(report, read=read)
 
 
 def _failed(
-    session: Session,
+    here: Invocation,
     label: VariantLabel,
     error: OrchestratorError,
     variants: Sequence[Variant],
@@ -149,33 +151,33 @@ def _failed(
     variant = next((v for v in variants if v.label == label), None)
     if variant is None:
         return failed_row(label, error, 0, 0, 0)
-    counts = compiled_of(session, execution, variant.objects.compiles)
+    counts = compiled_of(here, execution, variant.objects.compiles)
     row = failed_row(label, error, len(variant.selection.operators), *counts)
     if row.stripped_bytes is None:
         return row
-    return replace(row, all_operators_bytes=_all_operators_bytes(session, variant))
+    return replace(row, all_operators_bytes=_all_operators_bytes(here, variant))
 
 
-def _all_operators_bytes(session: Session, variant: Variant) -> int | None:
+def _all_operators_bytes(here: Invocation, variant: Variant) -> int | None:
     """What the library of all operators has at the variant's flags, where it is known."""
-    whole = session.of(variant.label.app).runtime.version.all_operators_bytes.get(
+    whole = here.runtimes.of(variant.label.app).version.all_operators_bytes.get(
         variant.label.abi, {}
     )
     return whole.get(variant.app.optimize)
 
 
 def _finish(
-    session: Session, variant: Variant, variants: Sequence[Variant], execution: Execution
+    here: Invocation, variant: Variant, variants: Sequence[Variant], execution: Execution
 ) -> _Finished:
     """Deliver a variant that has been linked: it is checked and run before it is in dist/."""
-    mark_unproven(session, variant.label)
-    inputs = deliver_inputs(session.of(variant.label.app), variant)
+    mark_unproven(here, variant.label)
+    inputs = deliver_inputs(here, here.runtimes.of(variant.label.app), variant)
     with (
-        delivering(inputs, session.context.dist) as delivered,
-        _noting_what_is_delivered(session, variant.label, delivered),
+        delivering(inputs, here.context.dist) as delivered,
+        _noting_what_is_delivered(here, variant.label, delivered),
     ):
-        proof = _prove(session, variant, variants, delivered)
-    mark_proven(session, variant.label)
+        proof = _prove(here, variant, variants, delivered)
+    mark_proven(here, variant.label)
     compiled = count_units(c for c in variant.objects.compiles if c.object in execution.compiled)
     report = VariantReport(
         app=variant.label.app,
@@ -184,7 +186,7 @@ def _finish(
         units_compiled=compiled,
         units_reused=count_units(variant.objects.compiles) - compiled,
         stripped_bytes=delivered.stripped_bytes,
-        all_operators_bytes=_all_operators_bytes(session, variant),
+        all_operators_bytes=_all_operators_bytes(here, variant),
         verified=proof.verified,
         same_structure_as=proof.same_structure_as,
         for_release=delivered.manifest.for_release,
@@ -195,11 +197,12 @@ def _finish(
     return _Finished(report, inputs)
 
 
-def _with_engines(session: Session, variant: Variant, one: _Finished) -> _Finished:
+def _with_engines(here: Invocation, variant: Variant, one: _Finished) -> _Finished:
     library = one.inputs.shared_library
-    if library is None or session.toolchain(variant.label.abi).config.format != "elf":
+    if library is None or here.toolchains.of(variant.label.abi).config.format != "elf":
         return one
-    found = engines_of(session.of(variant.label.app), variant, library)
+    runtime = here.runtimes.of(variant.label.app)
+    found = engines_of(here.prepare(runtime, [variant.label.abi]), variant, library)
     return replace(one, report=replace(one.report, engines=found))
 
 
@@ -212,22 +215,22 @@ def _exported(variant: Variant, inputs: DeliverInputs) -> Exported | None:
 
 
 def _prove(
-    session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
+    here: Invocation, variant: Variant, variants: Sequence[Variant], delivered: Delivered
 ) -> _Proof:
     """Check the delivered library, and run its models. Raises the first error."""
     check_library(
-        session.toolchain(variant.label.abi),
+        here.toolchains.of(variant.label.abi),
         delivered,
         extensible=variant.objects.plan.spec.extensible,
     )
     _check_budget(variant, delivered)
     levels = variant.objects.plan.spec.levels
     results = verify_library(
-        session,
+        here,
         variant.app,
         variant.label.abi,
         variant.traces,
-        runner_path(session, variant.label),
+        runner_path(here, variant.label),
         delivered.shared_library,
         levels,
         delivered.models,
@@ -238,7 +241,7 @@ def _prove(
     ran, not_run = levels_of_all(levels, results)
     return _Proof(
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
-        same_structure_as=_executed_twin(session, variant, variants, delivered)
+        same_structure_as=_executed_twin(here, variant, variants, delivered)
         if statuses == {"not run here"}
         else None,
         levels_run=ran,
@@ -248,14 +251,14 @@ def _prove(
 
 @contextmanager
 def _noting_what_is_delivered(
-    session: Session, label: VariantLabel, delivered: Delivered
+    here: Invocation, label: VariantLabel, delivered: Delivered
 ) -> Iterator[None]:
     """Adds to an error about a delivery what dist/ contains afterwards."""
-    folder = session.context.dist / label.app / label.abi
+    folder = here.context.dist / label.app / label.abi
     try:
         yield
     except OrchestratorError as error:
-        shown = folder.relative_to(session.context.root).as_posix()
+        shown = folder.relative_to(here.context.root).as_posix()
         if not delivered.changed:
             stays = f"{shown} already has this library, from an earlier build that passed"
         elif folder.is_dir():
@@ -267,24 +270,23 @@ def _noting_what_is_delivered(
 
 
 def _executed_twin(
-    session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
+    here: Invocation, variant: Variant, variants: Sequence[Variant], delivered: Delivered
 ) -> str | None:
     """The ABI of this app that ran and that the variant is made as; None where none ran here.
 
     Raises StructureDiffersError.
     """
-    own = session.own_abi
+    own = here.toolchains.own_abi
     if own is None or own not in variant.app.config.targets:
         return None
     ran = VariantLabel(variant.label.app, own)
-    on = session.of(variant.label.app)
-    if not comparable(on, delivered, ran):
+    if not comparable(here, delivered, ran):
         return None
     host = next((v for v in variants if v.label == ran), None)
     if host is None:
         # its units and projections are compared, not what torchgen wrote for it
-        (host,) = plan_variants(session, [ran], generate=False)
-    require_same_structure(on, variant.label, delivered, variant.objects, ran, host.objects)
+        (host,) = plan_variants(here, [ran], generate=False)
+    require_same_structure(here, variant.label, delivered, variant.objects, ran, host.objects)
     return own
 
 

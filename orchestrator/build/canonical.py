@@ -12,11 +12,14 @@ import math
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.loadable import require_loadable
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.offers import other_offers
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.trace import estimated
 from orchestrator.canonical.convert import Converted, convert, worker_digest
 from orchestrator.canonical.lock import (
@@ -51,6 +54,7 @@ from orchestrator.report.canonical import (
     State,
 )
 from orchestrator.values.config import ModelConfig
+from orchestrator.values.operators import OperatorName
 from orchestrator.verify.inputs import inputs_json
 
 Kind = Literal["static", "traced"]
@@ -86,7 +90,7 @@ class _Made:
 
 
 def canonical_apps(
-    session: Session,
+    here: Invocation,
     apps: Sequence[App],
     *,
     python: str | None,
@@ -100,7 +104,7 @@ def canonical_apps(
     Raises what finding a Python, pricing and writing raise. What is wrong with a model is in the
     report: the errors of converting, reading and checking it.
     """
-    context = session.context
+    context = here.context
     for app in apps:
         for model in _chosen(app, write):
             _require_free(app, model, context.root)
@@ -109,7 +113,7 @@ def canonical_apps(
     priced = list[_Priced]()
     for app in chosen:
         assert found is not None
-        priced.append(_Pricing(session, app, found, write, kind).priced())
+        priced.append(_Pricing(here, app, found, write, kind).priced())
     return CanonicalReport(
         rows=tuple(row for one in priced for row in one.rows()),
         apps=tuple(_shared(priced)),
@@ -133,14 +137,15 @@ class _Priced:
     refused  models that stay as they are
     """
 
-    session: RuntimeSession
+    here: Invocation
+    runtime: Runtime
     app: App
     made: tuple[_Made, ...]
-    others: frozenset[str]
+    others: frozenset[OperatorName]
     refused: tuple[RefusedModel, ...]
     write: bool
 
-    def roots(self) -> tuple[frozenset[str], frozenset[str]]:
+    def roots(self) -> tuple[frozenset[OperatorName], frozenset[OperatorName]]:
         """Of all models, before and after."""
         before = self.others.union(*(_names(one.before) for one in self.made))
         return before, self.others.union(*(_names(one.after) for one in self.made))
@@ -148,16 +153,16 @@ class _Priced:
     def rows(self) -> Iterator[CanonicalRow]:
         """Of each converted model, which is written where it is to be."""
         for one in self.made:
-            yield _row(self.session, self.app, one, self.write)
+            yield _row(self.here, self.runtime, self.app, one, self.write)
 
 
 class _Pricing:
     """Converts the models of an app, and again without what costs bytes."""
 
     def __init__(
-        self, session: Session, app: App, python: ExportPython, write: bool, kind: Kind
+        self, here: Invocation, app: App, python: ExportPython, write: bool, kind: Kind
     ) -> None:
-        self.all, self.session, self.app = session, session.of(app.name), app
+        self.here, self.runtime, self.app = here, here.runtimes.of(app.name), app
         self.python, self.write, self.kind = python, write, kind
         self.models = {model.name: model for model in app.config.models}
         self.made: dict[tuple[str, frozenset[str]], _Made] = {}
@@ -167,7 +172,7 @@ class _Pricing:
         chosen = _chosen(self.app, self.write)
         first = [one for model in chosen if (one := self._first(model)) is not None]
         converted = {one.model for one in first}
-        others = frozenset(self.session.extra_operators(self.app)).union(
+        others = frozenset(self.runtime.extra_operators(self.app)).union(
             *(_names(self._read(m)) for m in self.models.values() if m.name not in converted)
         )
         # What --write writes depends on what app.yaml declares alone; what it might declare as
@@ -178,7 +183,8 @@ class _Pricing:
         kept += self._affordable(rest, others.union(*(one.roots[1] for one in kept)))
         made = {one.model: self._left(one) for one in kept}
         return _Priced(
-            session=self.session,
+            here=self.here,
+            runtime=self.runtime,
             app=self.app,
             made=tuple(made[model.name] for model in chosen if model.name in made),
             others=others,
@@ -197,10 +203,10 @@ class _Pricing:
             return None
 
     def _affordable(
-        self, candidates: Sequence[Candidate], others: frozenset[str]
+        self, candidates: Sequence[Candidate], others: frozenset[OperatorName]
     ) -> tuple[Candidate, ...]:
         return affordable(
-            candidates, others, lambda roots: estimated(self.session, roots), self._candidate
+            candidates, others, partial(estimated, self.here, self.runtime), self._candidate
         )
 
     def _left(self, one: Candidate) -> _Made:
@@ -213,10 +219,10 @@ class _Pricing:
 
     def _read(self, model: ModelConfig) -> ModelInfo:
         declared = self.app.model_path(model)
-        return read_model(declared, self.session.runtime.dialect.models, name=self._shown(declared))
+        return read_model(declared, self.runtime.dialect.models, name=self._shown(declared))
 
     def _shown(self, path: Path) -> str:
-        return path.relative_to(self.session.context.root).as_posix()
+        return path.relative_to(self.here.context.root).as_posix()
 
     def _converted(self, model: ModelConfig, left: Mapping[str, int]) -> _Made:
         """Without the rewrites in `left`, and those that bring an operator which the app forbids.
@@ -229,23 +235,23 @@ class _Pricing:
 
         def attempt(forbidden: Mapping[str, str]) -> Attempt[_Made]:
             done = self._convert(model, kind, {*left, *forbidden})
-            after = _looked_at(self.session, self.app, model, before, done.made)
+            after = _looked_at(self.here, self.runtime, self.app, model, before, done.made)
             made = _Made(model, kind, before, after, done, left, forbidden)
             return made, after, done.rewrites
 
         return permitted(attempt, left, self.app.config.forbid)
 
     def _convert(self, model: ModelConfig, kind: Kind, without: Collection[str]) -> Converted:
-        app, context = self.app, self.session.context
+        app, context = self.app, self.here.context
         declared = app.model_path(model)
         again = f" without {', '.join(sorted(without))}" if without else ""
-        self.all.log(f"converting //apps/{app.name}: {model.name}{again}")
+        self.here.log(f"converting //apps/{app.name}: {model.name}{again}")
         return convert(
             declared,
             self._shown(declared),
             model.name,
             None if model.inputs == "bundled" else inputs_json(model.inputs),
-            self.session.runtime.version.version,
+            self.runtime.version.version,
             TOLERANCES,
             self.python,
             context.env,
@@ -272,15 +278,15 @@ def permitted(
         found = forbidden_operators(info, forbid)
         # One that was applied although it is left out already would be left out for ever.
         applied = [row for row in rewrites if row.name not in {*left, *forbidden}]
-        bring = bringing(applied, {str(name) for name in found})
+        bring = bringing(applied, found.keys())
         if not bring:
             require_allowed(info, found, {})
             return made
         forbidden = {**forbidden, **bring}
 
 
-def _names(info: ModelInfo) -> frozenset[str]:
-    return frozenset(map(str, info.root_operators))
+def _names(info: ModelInfo) -> frozenset[OperatorName]:
+    return frozenset(info.root_operators)
 
 
 def _shared(priced: Sequence[_Priced]) -> Iterator[PricedApp]:
@@ -294,15 +300,14 @@ def _shared(priced: Sequence[_Priced]) -> Iterator[PricedApp]:
                 _share(after, other.roots()[1]),
             )
             for other in priced
-            if other is not one
-            and other.session.runtime.version.version == one.session.runtime.version.version
+            if other is not one and other.runtime.version.version == one.runtime.version.version
         ]
         yield PricedApp(
             app=one.app.name,
             before=len(before),
             after=len(after),
-            library_before=estimated(one.session, before),
-            library_after=estimated(one.session, after),
+            library_before=estimated(one.here, one.runtime, before),
+            library_after=estimated(one.here, one.runtime, after),
             shares=tuple(its for its in others if its.after > its.before),
         )
 
@@ -311,8 +316,8 @@ def _share(own: frozenset[str], other: frozenset[str]) -> float:
     return len(own & other) / len(own) if own else 0.0
 
 
-def _row(session: RuntimeSession, app: App, made: _Made, write: bool) -> CanonicalRow:
-    root, model, done = session.context.root, made.model, made.done
+def _row(here: Invocation, runtime: Runtime, app: App, made: _Made, write: bool) -> CanonicalRow:
+    root, model, done = here.context.root, made.model, made.done
     bundled = model.inputs == "bundled"
     lock = _lock(app, made)
     state = _state(app, model, lock, write, root)
@@ -329,8 +334,8 @@ def _row(session: RuntimeSession, app: App, made: _Made, write: bool) -> Canonic
         after=lock.operators.after,
         bytes_before=made.before.size,
         bytes_after=made.after.size,
-        library_before=estimated(session, _names(made.before)),
-        library_after=estimated(session, _names(made.after)),
+        library_before=estimated(here, runtime, _names(made.before)),
+        library_after=estimated(here, runtime, _names(made.after)),
         largest=lock.largest,
         compared=sum(call.result == "same" for call in done.comparison),
         not_taken=sum(call.result == "not taken" for call in done.comparison),
@@ -355,24 +360,24 @@ def omitted(left: Mapping[str, int], forbidden: Mapping[str, str]) -> tuple[Omit
 
 
 def _looked_at(
-    session: RuntimeSession, app: App, model: ModelConfig, before: ModelInfo, made: bytes
+    here: Invocation, runtime: Runtime, app: App, model: ModelConfig, before: ModelInfo, made: bytes
 ) -> ModelInfo:
     """The new file's facts. Raises what orchestrator.models raises of it: torch is newer than the
     runtime."""
-    version = session.runtime.version
+    version = runtime.version
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         file = Path(folder, "canonical.ptl")
         file.write_bytes(made)
-        shown = canonical_path(app, model).relative_to(session.context.root).as_posix()
-        info = read_model(file, session.runtime.dialect.models, name=shown)
-    others = session.other_offers(version.version)
+        shown = canonical_path(app, model).relative_to(here.context.root).as_posix()
+        info = read_model(file, runtime.dialect.models, name=shown)
+    others = other_offers(here.workspace, version.version)
     require_loadable(
-        info, session.kernels, version, others, app.place.file, session.own_classes, canonical=True
+        info, runtime.kernels, version, others, app.place.file, runtime.own_classes, canonical=True
     )
     # calls that the runtime cannot make, and that were not there before
-    there = {misfit.operator for misfit in misfits(before, session.arguments)}
-    new = {str(operator) for operator in info.root_operators} - there
-    require_arguments(misfits(info, session.arguments), new, info.place, version.version)
+    there = {misfit.operator for misfit in misfits(before, runtime.arguments)}
+    new = {*info.root_operators} - there
+    require_arguments(misfits(info, runtime.arguments), new, info.place, version.version)
     return info
 
 
@@ -392,8 +397,8 @@ def _lock(app: App, made: _Made) -> CanonicalLock:
         folded=done.folded,
         largest=rounded_up(done.largest),
         operators=Operators(
-            before=tuple(map(str, made.before.root_operators)),
-            after=tuple(map(str, made.after.root_operators)),
+            before=made.before.root_operators,
+            after=made.after.root_operators,
         ),
         rewrites=done.rewrites,
         left=tuple(sorted({*made.left, *made.forbidden})) or None,

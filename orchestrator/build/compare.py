@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 
 from orchestrator.binary.elf_symbols import defined_symbols
 from orchestrator.binary.macho import read_archive
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.package import is_proven
-from orchestrator.build.session import RuntimeSession
 from orchestrator.deliver.manifest import MANIFEST, read_manifest
 from orchestrator.deliver.variant import Delivered
 from orchestrator.plan.graph import VariantObjects
@@ -16,17 +16,17 @@ from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.structural import Structure, require_same, structure_of, wrappers_of
 
 
-def comparable(session: RuntimeSession, delivered: Delivered, ran: VariantLabel) -> bool:
+def comparable(here: Invocation, delivered: Delivered, ran: VariantLabel) -> bool:
     """Whether `ran` is in dist/, was executed, and was built for the same models as `delivered`."""
-    theirs = _folder(session, ran)
+    theirs = _folder(here, ran)
     if not (theirs / MANIFEST).is_file():
         return False
     ours = delivered.manifest.fingerprint
-    return bool(ours) and ours == read_manifest(theirs).fingerprint and is_proven(session, ran)
+    return bool(ours) and ours == read_manifest(theirs).fingerprint and is_proven(here, ran)
 
 
 def require_same_structure(
-    session: RuntimeSession,
+    here: Invocation,
     label: VariantLabel,
     delivered: Delivered,
     objects: VariantObjects,
@@ -43,7 +43,7 @@ def require_same_structure(
     require_same(
         str(label),
         str(ran),
-        _structure(_folder(session, ran), objects_that_ran, registering, direct),
+        _structure(_folder(here, ran), objects_that_ran, registering, direct),
         _structure(delivered.folder, objects, registering, direct),
     )
 
@@ -56,8 +56,8 @@ def unregistered(objects: VariantObjects) -> frozenset[str]:
     return frozenset(name for pair in {*called, *request.resolved} for name in wrappers_of(*pair))
 
 
-def _folder(session: RuntimeSession, label: VariantLabel) -> Path:
-    return session.context.dist / label.app / label.abi
+def _folder(here: Invocation, label: VariantLabel) -> Path:
+    return here.context.dist / label.app / label.abi
 
 
 def _structure(

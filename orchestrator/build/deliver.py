@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.licences import licences
+from orchestrator.build.native import NATIVE
 from orchestrator.build.package import common_fingerprint
 from orchestrator.build.plan import Variant
-from orchestrator.build.prepare import NATIVE
 from orchestrator.build.public_headers import consumer_definitions, delivered_headers
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.selected import selection_fact
-from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import AndroidFacts
 from orchestrator.deliver.manifest import (
     AndroidFact,
@@ -29,18 +30,18 @@ from orchestrator.values.config import ModelConfig
 from orchestrator.values.trace import Trace
 
 
-def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
+def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> DeliverInputs:
     """What is delivered of a variant that has been linked, and what its manifest tells."""
     app, abi = variant.app, variant.label.abi
-    toolchain = session.toolchain(abi)
+    toolchain = here.toolchains.of(abi)
     links = variant.links
     selection = variant.selection
     shared = registrations = core = static = None
     if isinstance(links, StaticLinks):
-        static = Path(session.fill(links.library.output))
+        static = Path(runtime.fill(links.library.output))
     else:
         shared, registrations, core = (
-            Path(session.fill(link.output))
+            Path(runtime.fill(link.output))
             for link in (links.shared, links.registrations, links.core)
         )
     return DeliverInputs(
@@ -56,15 +57,15 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
         core=core,
         static_library=static,
         c_header=NATIVE / "capi" / "libtorch_app.h",
-        headers=() if static else delivered_headers(session, abi),
-        definitions=() if static else consumer_definitions(session, abi),
+        headers=() if static else delivered_headers(here, runtime, abi),
+        definitions=() if static else consumer_definitions(here, runtime, abi),
         models=tuple(
-            _model(session, app, model, trace)
+            _model(here, app, model, trace)
             for model, trace in zip(app.config.models, variant.traces, strict=True)
         ),
-        selection=selection_fact(session, selection, variant.objects.plan.request),
-        runtime=_runtime(session),
-        kernels=_kernels(session, variant.objects.plan.spec),
+        selection=selection_fact(runtime, selection, variant.objects.plan.request),
+        runtime=_runtime(runtime),
+        kernels=_kernels(runtime, variant.objects.plan.spec),
         threads=app.threads,
         toolchain=ToolchainFact(
             compiler=toolchain.driver.kind,
@@ -75,45 +76,46 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
             android=_android(toolchain.driver.android),
         ),
         licences=licences(
-            session,
+            here,
+            runtime,
             abi,
             [unit for compile in variant.objects.compiles for unit in compile.units],
             shared,
         ),
         for_release=toolchain.for_release,
         beside=toolchain.driver.beside,
-        fingerprint=common_fingerprint(session, app, variant.traces, selection),
-        model_files=delivered_models(session, app),
+        fingerprint=common_fingerprint(runtime, app, variant.traces, selection),
+        model_files=delivered_models(here, app),
     )
 
 
-def _runtime(session: RuntimeSession) -> RuntimeFact:
-    version, loads = session.runtime.version.version, session.runtime.dialect.models
+def _runtime(runtime: Runtime) -> RuntimeFact:
+    version, loads = runtime.version.version, runtime.dialect.models
     return RuntimeFact(
         pytorch=version,
-        tree=session.runtime.fetched.digest,
+        tree=runtime.fetched.digest,
         bytecode=(loads.bytecode.start, loads.bytecode.stop - 1),
         archive=(loads.archive.start, loads.archive.stop - 1),
     )
 
 
-def delivered_models(session: RuntimeSession, app: App) -> dict[str, bytes | Path]:
+def delivered_models(here: Invocation, app: App) -> dict[str, bytes | Path]:
     """What is delivered of an app's models, by name: the file itself where nothing is stripped."""
     if not app.config.deliver_models:
         return {}
-    paths = {model.name: session.shipped(app, model).path for model in app.config.models}
+    paths = {model.name: here.models.shipped(app, model).path for model in app.config.models}
     return {name: without_debug(path) or path for name, path in paths.items()}
 
 
-def _model(session: RuntimeSession, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
-    info = session.model(app, model)
+def _model(here: Invocation, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
+    info = here.models.info(app, model)
     if model.inputs == "bundled":
-        call = session.bundled_call(app, model)
+        call = here.models.bundled_call(app, model)
     else:
         call = declared_call(model.inputs[0])
     return ModelFact(
         name=model.name,
-        file=session.shipped(app, model).path.name,
+        file=here.models.shipped(app, model).path.name,
         sha256=trace.identity.model,
         methods=info.own_methods,
         call=call,
@@ -121,10 +123,10 @@ def _model(session: RuntimeSession, app: App, model: ModelConfig, trace: Trace) 
     )
 
 
-def _kernels(session: RuntimeSession, spec: VariantSpec) -> KernelsFact | None:
-    if not spec.features or session.library is None:
+def _kernels(runtime: Runtime, spec: VariantSpec) -> KernelsFact | None:
+    if not spec.features or runtime.library is None:
         return None
-    facts = session.library.facts
+    facts = runtime.library.facts
     return KernelsFact(
         features=spec.features, library=facts.name, version=facts.version, levels=spec.levels
     )

@@ -28,9 +28,9 @@ from orchestrator.build.addon_link import (
     link_flags,
 )
 from orchestrator.build.execute import View, execute_linked, object_store
+from orchestrator.build.invocation import Invocation, Prepared
 from orchestrator.build.links import DevelopmentLinks, development_links
-from orchestrator.build.prepare import Prepared
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_files import forget_old
 from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
 from orchestrator.build.stored_links import own_steps
@@ -43,6 +43,7 @@ from orchestrator.build.variants import (
 )
 from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED
+from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.zig_cxx import ALONE, FIRST, SELDOM
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import aliases
@@ -72,6 +73,7 @@ from orchestrator.pytorch.dialect import Layout
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import Compile, count_units
 from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.operators import OperatorName
 
 # Raised by one when shards of an earlier release must not be opened any more.
 _FORMAT: Final = 1
@@ -104,7 +106,7 @@ class Base:
 
     extended: Extended
     runner: Path
-    called: frozenset[str]
+    called: frozenset[OperatorName]
     units: int
     compiled: tuple[str, ...] | None
 
@@ -120,7 +122,7 @@ class Shard:
     """
 
     path: Path
-    operators: frozenset[str]
+    operators: frozenset[OperatorName]
     units: int
     bytes: int
     compiled: tuple[str, ...] | None
@@ -131,27 +133,27 @@ class Shard:
 class Development:
     """The development library of one runtime, for this machine.
 
-    session  of a runtime, or of an app whose own sources are in each shard
+    runtime  one that WORKSPACE pins, or an app's, whose own sources are in each shard
     The caller holds the workspace's lock while it asks for `base` or `shard`.
     """
 
-    session: RuntimeSession
+    here: Invocation
+    runtime: Runtime
     jobs: int | None
     view: View
 
     @property
     def available(self) -> bool:
         """Whether the host's toolchain can load add-ons, and models have run in such a library."""
-        toolchain = self.session.toolchain(self.session.host)
+        toolchain = self._toolchain
         return toolchain.config.processor in _PROCESSORS and takes_addons(toolchain)
 
     def require(self) -> None:
         """Raise NoDevelopmentLibraryError where there is none for this machine."""
-        session = self.session
-        toolchain = session.toolchain(session.host)
+        toolchain = self._toolchain
         if not self.available:
             raise NoDevelopmentLibraryError(
-                f"there is no development library yet for {session.host}",
+                f"there is no development library yet for {toolchain.abi}",
                 place=toolchain.place,
                 expected="linux on x86_64, and a toolchain of zig",
                 seen=f"{toolchain.config.system} on {toolchain.config.processor},"
@@ -159,26 +161,30 @@ class Development:
                 hint="trace the model here: ./orchestrate trace //apps/<app>",
             )
 
-    @cached_property
-    def plain(self) -> RuntimeSession:
-        """The session without an app's own sources: the base has nothing of them."""
-        return self.session.on(self.session.name)
+    @property
+    def _toolchain(self) -> ResolvedToolchain:
+        return self.here.toolchains.of(self.here.toolchains.host)
 
     @cached_property
     def prepared(self) -> Prepared:
         """The host's toolchain and the runtime, with all effects that planning needs."""
-        return self.session.prepare_planning([self.session.host])
+        return self.here.prepare(self.runtime, [self.here.toolchains.host])
+
+    @cached_property
+    def plain(self) -> Prepared:
+        """The same without an app's own sources: the base has nothing of them."""
+        return replace(self.prepared, runtime=self.runtime.base or self.runtime)
 
     @cached_property
     def request(self) -> VariantRequest:
         """As a tracer: it tells observers of operators, and a tracer's objects are the base's."""
-        session = self.plain
-        selection = every_dtype(session.runtime.index, session.kernels)
+        runtime = self.plain.runtime
+        selection = every_dtype(runtime.index, runtime.kernels)
         return VariantRequest(
             NAME,
-            session.host,
+            self.here.toolchains.host,
             selection,
-            session.kernels,
+            runtime.kernels,
             "tracer",
             optimize="size",
             app=NAME,
@@ -190,17 +196,15 @@ class Development:
     def base_plan(self) -> BasePlan:
         """The units of the base, and the registrations that it has itself. Raises
         UnitUnknownError."""
-        session = self.plain
-        spec = spec_of(session, self.prepared, self.request)
-        return plan_base(session.planner, session.kernels, spec, self.exported)
+        runtime, spec = self.plain.runtime, spec_of(self.plain, self.request)
+        return plan_base(runtime.planner, runtime.kernels, spec, self.exported)
 
     @cached_property
     def exported(self) -> tuple[str, ...]:
         """The symbols of PyTorch that the base exports, sorted: those of any library that takes
         add-ons, and what the app's own sources may call besides."""
-        extension = self.plain.extension_symbols
-        layered = self.session.extension_symbols
-        return exported_symbols(self.plain.runtime.index, extension, layered)
+        plain, layered = self.plain.runtime, self.runtime.extension_symbols
+        return exported_symbols(plain.index, plain.extension_symbols, layered)
 
     @cached_property
     def base(self) -> Base:
@@ -208,19 +212,19 @@ class Development:
 
         Raises ActionFailedError, TorchgenFailedError.
         """
-        session, plan = self.plain, self.base_plan
+        runtime, plan = self.plain.runtime, self.base_plan
         objects = self._base_objects(plan)
         # a tracer's code calls more of other units than the index knows
-        index = session.runtime.index
+        index = runtime.index
         nodes = index.defining(plan.plan.spec.entry)
         entry = {name for n in nodes for name in aliases(index.names[n].split("@", 1)[0])}
         symbols = {*self.exported, *entry, *RECORDING}
         script = version_script(NAME, tuple(sorted(symbols)))
         exports = exports_file(script)
         objects = replace(objects, texts={**objects.texts, exports: script})
-        links = development_links(session, self.prepared, NAME, objects, exports)
-        library, runner = (Path(session.fill(link.output)) for link in (links.shared, links.runner))
-        store = object_store(session)
+        links = development_links(self.plain, NAME, objects, exports)
+        library, runner = (Path(runtime.fill(link.output)) for link in (links.shared, links.runner))
+        store = object_store(self.here)
         stored = {
             _stored(f"{links.build_id}-base", ".so"): library,
             _stored(f"{links.build_id}-driver", ".run"): runner,
@@ -235,7 +239,7 @@ class Development:
         if not runner.stat().st_mode & stat.S_IXUSR:  # it was copied
             runner.chmod(0o755)
         names = frozenset(n for n in exported_by(library) if n.startswith(EXPORTED))
-        version = session.runtime.version.version
+        version = runtime.version.version
         return Base(
             Extended(NAME, library, names, links.build_id, f"development, PyTorch {version}"),
             runner,
@@ -245,19 +249,19 @@ class Development:
         )
 
     def _base_objects(self, base: BasePlan) -> VariantObjects:
-        session, plan = self.plain, base.plan
+        runtime, plan = self.plain.runtime, base.plan
         planned = (replace(plan, request=one) for one in (base.own, base.entries))
-        made = registration_units(session, planned, generate=True)
+        made = registration_units(self.plain, planned, generate=True)
         units = [unit for unit in made[base.own] if unit.name != "operators"]
         units += [unit for unit in made[base.entries] if unit.name == "operators"]
         (objects,) = plan_objects(
-            session, self.prepared, [self.request], {NAME: plan}, {plan.request: tuple(units)}
+            self.plain, [self.request], {NAME: plan}, {plan.request: tuple(units)}
         ).values()
-        cache = session.context.cache
+        cache = self.here.context.cache
         keeping = unit_of("kept", keeping_text((*base.kept, *RECORDING)), cache / "kept")
-        compiles = registration_compiles(session.runtime.facts, plan.spec, [keeping], cache)
-        library, layout = _together(objects.cxx_library), session.runtime.dialect.layout
-        registrations = (*objects.registrations, *map(session.placed, compiles))
+        compiles = registration_compiles(runtime.facts, plan.spec, [keeping], cache)
+        library, layout = _together(objects.cxx_library), runtime.dialect.layout
+        registrations = (*objects.registrations, *map(runtime.placed, compiles))
         return replace(
             objects,
             plan=replace(
@@ -273,7 +277,7 @@ class Development:
 
     def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> tuple[str, ...]:
         return execute_linked(
-            self.plain,
+            self.here,
             objects,
             links.all,
             links.runner_compiles,
@@ -283,7 +287,10 @@ class Development:
         ).compiled
 
     def shard(
-        self, roots: Collection[str], operators: Collection[str], wide: Collection[str]
+        self,
+        roots: Collection[OperatorName],
+        operators: Collection[OperatorName],
+        wide: Collection[str],
     ) -> Shard:
         """The shard that registers `operators`, for a model with these root operators; it has the
         kernel tags in `wide`, and an app's own, in all dtypes, and in the usual ones those that
@@ -291,20 +298,20 @@ class Development:
 
         Raises ActionFailedError, TorchgenFailedError, AddonLinkError.
         """
-        session = self.session
-        kernels, own = session.kernels_for(roots), session.runtime.facts.app_units
-        index = session.runtime.index
+        runtime = self.runtime
+        kernels, own = runtime.kernels_for(roots), runtime.facts.app_units
+        index = runtime.index
         mine = own_operators(index, kernels, operators, own)
         file = self._groups_file
         groups = groups_of(frozenset(operators) - mine, known_groups(file, kernels))
-        parts = parts_of(session, kernels, roots, groups, self._has)
+        parts = parts_of(runtime, kernels, roots, groups, self._has)
         every = every_dtype(index, kernels) if own else self.request.selection
         theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
         reached = {tag for part in parts for tag in part.needs.tags}
         selection = of_tags(usual_dtypes(every, {*wide, *theirs}), {*reached, *wide, *theirs})
         selection = replace(selection, operators=dict.fromkeys(sorted(operators), _WHO))
         objects = addon_objects(
-            session, self.prepared, self._shard_spec(roots), selection, kernels, parts, frozenset()
+            self.prepared, self._shard_spec(roots), selection, kernels, parts, frozenset()
         )
         library = _together(objects.library)
         objects = replace(
@@ -332,19 +339,18 @@ class Development:
         An unoptimised object can refer to what the index, made of optimised ones, does not know:
         where the shard does not link, all are as the index knows them.
         """
-        often = (*_OFTEN_IN_SHARDS, *self.session.runtime.dialect.layout.loops)
+        often = (*_OFTEN_IN_SHARDS, *self.runtime.dialect.layout.loops)
         quick = objects.with_compiles(lambda one: _unless_often(one, often, computing))
         now = list[str]()
         try:
             path, stored = self._put_by_key(quick, now)
         except AddonLinkError:
-            self.session.log("units compiled without optimisation do not link: compiling with it")
+            self.here.log("units compiled without optimisation do not link: compiling with it")
             path, stored = self._put_by_key(objects, now)
         return path, None if stored and not now else tuple(sorted(now))
 
     def _put_by_key(self, objects: AddonObjects, now: list[str]) -> tuple[Path, bool]:
-        session = self.session
-        toolchain = session.toolchain(session.host)
+        toolchain = self._toolchain
         key = fingerprint(
             {
                 "format": str(_FORMAT),
@@ -356,27 +362,33 @@ class Development:
                 "steps": own_steps("addon"),
             }
         )
-        path = session.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"
+        path = self.here.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"
         return path, self._put(key, path, objects, now)
 
     def _put(self, key: str, path: Path, objects: AddonObjects, now: list[str]) -> bool:
         """Have the shard of this key at `path`: from the store, else made. Whether it came from the
         store; `now` gets the names of the units that are compiled."""
-        session, base = self.session, self.base
-        store, name = object_store(session), _stored(key, ".so")
+        base = self.base
+        store, name = object_store(self.here), _stored(key, ".so")
         restored = store.restore({name: path})
         self._report_damaged(restored.damaged)
         if restored.present:
             return True
         objects = self._compiled(objects, now)
-        scratch = session.context.state / NAME / "link"
+        scratch = self.here.context.state / NAME / "link"
         # nobody else links in this workspace: what is there is of a process that was killed
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         try:
             # its kernels compute what a tracer's do, to the last bit
             made = link_addon(
-                session, session.host, base.extended, objects, path.name, scratch, as_tracer=True
+                self.here,
+                self._toolchain.abi,
+                base.extended,
+                objects,
+                path.name,
+                scratch,
+                as_tracer=True,
             )
             write_bytes(path, made.read_bytes())
         finally:
@@ -387,18 +399,16 @@ class Development:
     def _compiled(self, objects: AddonObjects, now: list[str]) -> AddonObjects:
         """The objects that a shard is linked of, compiled: of the C++ library what few programs
         refer to is among them where something does."""
-        session = self.session
         usual = replace(objects, library=_without_seldom(objects.library))
-        now += compile_objects(session, usual, self.jobs, self.view)
-        if not lacks_of_cxx(session, self.base.extended, usual):
+        now += compile_objects(self.here, usual, self.jobs, self.view)
+        if not lacks_of_cxx(self.here, self.base.extended, usual):
             return usual
-        now += compile_objects(session, objects, self.jobs, self.view)
+        now += compile_objects(self.here, objects, self.jobs, self.view)
         return objects
 
-    def _shard_spec(self, roots: Collection[str]) -> VariantSpec:
-        session = self.session
-        request = replace(self.request, extensible=False, cut=session.cut_units(roots))
-        return spec_of(session, self.prepared, request)
+    def _shard_spec(self, roots: Collection[OperatorName]) -> VariantSpec:
+        request = replace(self.request, extensible=False, cut=self.runtime.cut_units(roots))
+        return spec_of(self.prepared, request)
 
     @property
     def _has(self) -> BaseHas:
@@ -407,11 +417,11 @@ class Development:
 
     @property
     def _groups_file(self) -> Path:
-        return self.session.context.state / NAME / f"groups-{self.session.runtime.index.tree}.json"
+        return self.here.context.state / NAME / f"groups-{self.runtime.index.tree}.json"
 
     def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
-            self.session.log(f"{name[:12]}... in the store is damaged: removed, and made again")
+            self.here.log(f"{name[:12]}... in the store is damaged: removed, and made again")
 
 
 def _unoptimised(compiles: Iterable[Compile], layout: Layout) -> tuple[Compile, ...]:

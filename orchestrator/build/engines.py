@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.binary.elf_symbols import placed_symbols
+from orchestrator.build.invocation import Prepared, parts_chosen
 from orchestrator.build.plan import Variant
-from orchestrator.build.session import RuntimeSession
 from orchestrator.libraries.features import load_entries
 from orchestrator.report.table import Engine
 from orchestrator.values.action import Compile
@@ -31,14 +31,17 @@ _UNITS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def engines_of(session: RuntimeSession, variant: Variant, library: Path) -> tuple[Engine, ...]:
+def engines_of(prepared: Prepared, variant: Variant, library: Path) -> tuple[Engine, ...]:
     """The engines that a linked, unstripped ELF library has code of, in a fixed order. Raises
     NotElfError."""
     objects = {
-        name: [Path(session.fill(one.object)) for one in units_of(variant.objects.compiles, starts)]
+        name: [
+            Path(prepared.runtime.fill(one.object))
+            for one in units_of(variant.objects.compiles, starts)
+        ]
         for name, starts in _UNITS.items()
     }
-    users = _users(session, variant)
+    users = _users(prepared, variant)
     return tuple(
         Engine(name, count, users.get(name))
         for name, count in engine_bytes(library, objects).items()
@@ -71,15 +74,14 @@ def engine_bytes(library: Path, objects: Mapping[str, Iterable[Path]]) -> dict[s
     return found
 
 
-def _users(session: RuntimeSession, variant: Variant) -> dict[str, tuple[str, ...]]:
+def _users(prepared: Prepared, variant: Variant) -> dict[str, tuple[str, ...]]:
     """Engine -> the models that have layers for it. Kernels behind PyTorch's own, as of `matmul`,
     are not asked for by operators, and count for no model."""
-    entries = load_entries(session.runtime.dialect)
-    ours, theirs = set[str](), set[str]()
+    runtime, config = prepared.runtime, prepared.config(variant.label.abi)
+    entries = load_entries(runtime.dialect)
+    ours, theirs, parts = set[str](), set[str](), parts_chosen(variant.app.kernels)
     for trace in variant.traces:
-        asked = session.asked_features(
-            variant.label.abi, variant.app.name, trace.root_operators, trace.called_operators
-        )
+        asked = runtime.features_of(config, parts, trace.root_operators, trace.called_operators)
         for feature in asked or ():
             ours.add(trace.model)
             if entries[feature].library:

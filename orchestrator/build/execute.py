@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.launch import launching, with_headers
 from orchestrator.build.linked import (
     Checked,
@@ -21,7 +22,6 @@ from orchestrator.build.linked import (
     outdated,
     remove_unknown,
 )
-from orchestrator.build.session import Session
 from orchestrator.build.stored_links import StoredLinks, deciding
 from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import (
@@ -82,7 +82,7 @@ class Execution:
 
 
 def execute_actions(
-    session: Session,
+    here: Invocation,
     graph: ActionGraph,
     texts: Mapping[str, str],
     *,
@@ -101,41 +101,41 @@ def execute_actions(
     Objects are stored in the cache as soon as each is finished, so that an interrupted run keeps
     them too; linked files when ninja has ended.
     """
-    cache = session.context.cache
-    write_texts(session, {**texts, **shards_of(session, graph)})
-    objects = _restored(session, graph.compiles)
+    cache = here.context.cache
+    write_texts(here, {**texts, **shards_of(here, graph)})
+    objects = _restored(here, graph.compiles)
     headers = precompiled_headers(_todo(graph, objects))
     abis = abis_of(graph)
-    launched = launching(session, sorted(abis))
-    memory = [runtime.version.memory for runtime in session.prepared]
+    launched = launching(here, sorted(abis))
+    memory = [runtime.version.memory for runtime in here.runtimes.prepared]
     unit = max(one.unit_mb for one in memory) * 10**6
     heavy = max(one.heavy_unit_mb for one in memory) * 10**6
     allowed = limits(this_machine(), jobs, unit, heavy)
-    links = _Links(session, graph, name, objects)
-    write_texts(session, member_lists(links.todo, session.fill))
-    present = frozenset((*objects, *_restored(session, headers), *links.present))
+    links = _Links(here, graph, name, objects)
+    write_texts(here, member_lists(links.todo, here.runtimes.fill))
+    present = frozenset((*objects, *_restored(here, headers), *links.present))
     text = ninja_text(
         with_headers(graph) if launched.texts else graph,
-        folders={**session.folders, **launched.folders},
-        toolchains={abi: _tools(session.toolchain(abi)) for abi in sorted(abis)},
+        folders={**here.runtimes.folders, **launched.folders},
+        toolchains={abi: _tools(here.toolchains.of(abi)) for abi in sorted(abis)},
         present=present,
         launchers=launched.texts,
         heavy_cost=min(one.heavy_cost for one in memory),
         heavy_jobs=allowed.heavy_jobs,
         python=sys.executable,
     )
-    build_file = session.context.state / f"{name}.ninja"
+    build_file = here.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
     if links.todo:
-        compilers = linking_environment(session)
+        compilers = linking_environment(here)
     else:
         # links alone take what zig keeps
-        compilers = compiler_environment(cache, session.context.env, session.context.state)
+        compilers = compiler_environment(cache, here.context.env, here.context.state)
     # ninja starts over from a damaged log, but not from what is no file
     for log in (".ninja_log", ".ninja_deps"):
         remove_no_file(build_file.with_name(log))
-    costs = _costs(session, graph, present)
-    with view(costs, allowed.jobs) as sink, _Keeper(session, graph, present) as keeper:
+    costs = _costs(here, graph, present)
+    with view(costs, allowed.jobs) as sink, _Keeper(here, graph, present) as keeper:
 
         def feed(line: str) -> None:
             keeper.finished(line)
@@ -144,7 +144,7 @@ def execute_actions(
         result = run_ninja(
             build_file,
             # ninja knows no target without an edge; with nothing left, the whole graph is nothing
-            [session.fill(target) for target in targets if target not in present],
+            [here.runtimes.fill(target) for target in targets if target not in present],
             env={
                 **compilers,
                 **launched.env,
@@ -154,7 +154,7 @@ def execute_actions(
             jobs=allowed.jobs,
             keep_going=keep_going,
             feed=feed,
-            runner=session.context.runner,
+            runner=here.context.runner,
         )
     links.keep()
     if links.todo:
@@ -163,16 +163,16 @@ def execute_actions(
     return Execution(frozenset(graph.compiles) - present, result)
 
 
-def linking_environment(session: Session) -> dict[str, str]:
+def linking_environment(here: Invocation) -> dict[str, str]:
     """The environment of a linker: what zig keeps of its own is compared with what zig made, and
     seen through the workspace where the cache is read-only. The caller holds the workspace's lock.
 
     Raises OSError.
     """
-    context = session.context
+    context = here.context
     compilers, damaged = checked_environment(context.cache, context.env, context.state)
     if damaged:
-        session.log(
+        here.log(
             f"{damaged} file{'s' if damaged > 1 else ''} in zig's cache changed since zig made "
             f"{'them' if damaged > 1 else 'it'}: made again"
         )
@@ -184,7 +184,7 @@ _LINK_SECONDS, _ARCHIVE_SECONDS = 0.5, 0.02
 
 
 def _costs(
-    session: Session, graph: ActionGraph, present: Collection[str]
+    here: Invocation, graph: ActionGraph, present: Collection[str]
 ) -> dict[str, list[float]]:
     """What is expected to run, as ninja's rules describe it: see `Progress`."""
     todo = {output: one for output, one in graph.compiles.items() if output not in present}
@@ -195,7 +195,7 @@ def _costs(
         found[one.unit].append(one.seconds)
     found["precompile"] = [one.cost for output, one in headers.items() if output not in present]
     for link in (link for link in graph.links if link.output not in present):
-        there = Path(session.fill(link.output)).exists()
+        there = Path(here.runtimes.fill(link.output)).exists()
         if there and runs.isdisjoint((*link.whole, *link.on_demand, *link.inputs)):
             continue
         runs.add(link.output)
@@ -214,7 +214,7 @@ class Linked:
 
 
 def execute_linked(
-    session: Session,
+    here: Invocation,
     objects: VariantObjects,
     links: Iterable[Link],
     runner_compiles: Iterable[Compile],
@@ -228,7 +228,7 @@ def execute_linked(
     runners = {c.object: c for c in runner_compiles}
     graph = replace(graph, compiles={**graph.compiles, **runners})
     execution = execute_actions(
-        session,
+        here,
         graph,
         texts_of([objects]),
         name=name,
@@ -236,7 +236,7 @@ def execute_linked(
         keep_going=False,
         view=view,
     )
-    require_success(session, graph, execution)
+    require_success(here, graph, execution)
     compiled = (graph.compiles[output] for output in execution.compiled)
     return Linked(count_units(graph.compiles.values()), unit_names(compiled))
 
@@ -246,48 +246,48 @@ def abis_of(graph: ActionGraph) -> set[str]:
     return {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
 
 
-def require_success(session: Session, graph: ActionGraph, execution: Execution) -> None:
+def require_success(here: Invocation, graph: ActionGraph, execution: Execution) -> None:
     """Raises ActionFailedError where an action of a run failed, and what finding a compiler raises
     where it is gone by then; all failures go to a log."""
     result = execution.result
     if result.failures:
-        session.require_compilers(abis_of(graph))
-        log = session.context.state / "failures.log"
-        raise failure_error(result, names_of(session, graph), result.actions, log)
+        here.toolchains.require(abis_of(graph))
+        log = here.context.state / "failures.log"
+        raise failure_error(result, names_of(here, graph), result.actions, log)
 
 
-def object_store(session: Session) -> ObjectStore:
+def object_store(here: Invocation) -> ObjectStore:
     """The user's cache; behind it a folder of the workspace, for a cache that is read-only."""
-    folders = (session.context.cache, session.context.state / "store")
-    return ObjectStore(folders, session.stored_in)
+    folders = (here.context.cache, here.context.state / "store")
+    return ObjectStore(folders, here.stored_in)
 
 
-def stored_name(session: Session, output: str) -> str:
+def stored_name(here: Invocation, output: str) -> str:
     """What the store calls an object or precompiled header (`$state/...`, `$pch/...`)."""
     if output.startswith("$state/"):
         return output.removeprefix("$state/")
     folder, _, name = output.partition("/")
-    return f"{os.path.relpath(session.fill(folder), session.context.state)}/{name}"
+    return f"{os.path.relpath(here.runtimes.fill(folder), here.context.state)}/{name}"
 
 
-def _restored(session: Session, outputs: Iterable[str]) -> dict[str, str]:
+def _restored(here: Invocation, outputs: Iterable[str]) -> dict[str, str]:
     """Those of the objects and precompiled headers that are in the workspace now, checked, and
     their sha256.
 
     Any other file with one of their names, for example a half-written one, is removed. Ask only for
     headers that something is compiled with: one has hundreds of megabytes to check.
     """
-    names = {stored_name(session, output): output for output in outputs}
-    wanted = {name: Path(session.fill(output)) for name, output in names.items()}
-    restored = object_store(session).restore(wanted)
-    _tell_damaged(session, restored.damaged, "object", "compiled")
+    names = {stored_name(here, output): output for output in outputs}
+    wanted = {name: Path(here.runtimes.fill(output)) for name, output in names.items()}
+    restored = object_store(here).restore(wanted)
+    _tell_damaged(here, restored.damaged, "object", "compiled")
     return {names[name]: digest for name, digest in restored.digests.items()}
 
 
-def _tell_damaged(session: Session, damaged: Sequence[str], what: str, again: str) -> None:
+def _tell_damaged(here: Invocation, damaged: Sequence[str], what: str, again: str) -> None:
     if damaged:
         several = "s" if len(damaged) > 1 else ""
-        session.log(
+        here.log(
             f"{len(damaged)} damaged {what}{several} in the cache: "
             f"removed, to be {again} again ({damaged[0][:12]}...)"
         )
@@ -301,23 +301,23 @@ class _Links:
     """
 
     def __init__(
-        self, session: Session, graph: ActionGraph, name: str, objects: Mapping[str, str]
+        self, here: Invocation, graph: ActionGraph, name: str, objects: Mapping[str, str]
     ) -> None:
-        self._note = session.context.state / f"{name}.linked.json"
-        self._stored = stored_links(session, graph.links, self._note, objects)
+        self._note = here.context.state / f"{name}.linked.json"
+        self._stored = stored_links(here, graph.links, self._note, objects)
         found, damaged = self._stored.restore()
-        _tell_damaged(session, damaged, "linked file", "linked")
+        _tell_damaged(here, damaged, "linked file", "linked")
         self.present: Collection[str] = found.keys()
         self.todo = [link for link in graph.links if link.output not in found]
-        self._found = {Path(session.fill(output)): one for output, one in found.items()}
-        self._files = [Path(session.fill(link.output)) for link in self.todo]
-        self._before = self._checked(session)
+        self._found = {Path(here.runtimes.fill(output)): one for output, one in found.items()}
+        self._files = [Path(here.runtimes.fill(link.output)) for link in self.todo]
+        self._before = self._checked(here)
 
-    def _checked(self, session: Session) -> Checked:
+    def _checked(self, here: Invocation) -> Checked:
         before = remove_unknown(self._note, self._files)
         if before.changed:
             others = f" and {len(before.changed) - 1} more" if len(before.changed) > 1 else ""
-            session.log(f"{before.changed[0]}{others} changed since the link: linked again")
+            here.log(f"{before.changed[0]}{others} changed since the link: linked again")
         of_others = (p for p, (_, known) in before.digests.items() if known.identity is not None)
         return outdated(before, of_others)
 
@@ -330,7 +330,7 @@ class _Links:
 
 
 def stored_links(
-    session: Session,
+    here: Invocation,
     links: Iterable[Link],
     note: Path,
     objects: Mapping[str, str],
@@ -340,14 +340,14 @@ def stored_links(
 
     texts: of files that links read and that may not be written yet
     """
-    links, store, environment = tuple(links), object_store(session), link_environment(session)
-    return StoredLinks(session, links, store, environment, note, dict(objects), texts or {})
+    links, store, environment = tuple(links), object_store(here), link_environment(here)
+    return StoredLinks(here, links, store, environment, note, dict(objects), texts or {})
 
 
-def link_environment(session: Session) -> tuple[str, ...]:
+def link_environment(here: Invocation) -> tuple[str, ...]:
     """The variables that may decide what links make: see `deciding`."""
-    launcher = session.workspace.config.launcher
-    return deciding({**session.context.env, **({} if launcher is None else launcher.env)})
+    launcher = here.workspace.config.launcher
+    return deciding({**here.context.env, **({} if launcher is None else launcher.env)})
 
 
 def _todo(graph: ActionGraph, present: Collection[str]) -> list[Compile]:
@@ -360,14 +360,14 @@ class _Keeper:
     An action renames its output into place as its last step, so existing outputs are complete.
     """
 
-    def __init__(self, session: Session, graph: ActionGraph, present: Collection[str]) -> None:
-        self._store = object_store(session)
+    def __init__(self, here: Invocation, graph: ActionGraph, present: Collection[str]) -> None:
+        self._store = object_store(here)
         self._missing: dict[str, list[tuple[str, Path]]] = {}
         self._finished = 0
         todo = _todo(graph, present)
         units = {action.object: action.unit for action in todo}
         for output in sorted((units.keys() | precompiled_headers(todo).keys()) - set(present)):
-            item = (stored_name(session, output), Path(session.fill(output)))
+            item = (stored_name(here, output), Path(here.runtimes.fill(output)))
             self._missing.setdefault(units.get(output, ""), []).append(item)
 
     def __enter__(self) -> Self:
@@ -398,20 +398,20 @@ class _Keeper:
             self._missing[unit] = left
 
 
-def shards_of(session: Session, graph: ActionGraph) -> dict[str, str]:
+def shards_of(here: Invocation, graph: ActionGraph) -> dict[str, str]:
     """Sources of the graph's unity shards: path (`$cache/unity/...`) -> text, to be written before
     ninja runs."""
     return {
         path: text
-        for rules in {runtime.facts.unity for runtime in session.prepared}
+        for rules in {runtime.facts.unity for runtime in here.runtimes.prepared}
         for path, text in shard_files(rules, graph.compiles.values()).items()
     }
 
 
-def write_texts(session: Session, texts: Mapping[str, str]) -> None:
+def write_texts(here: Invocation, texts: Mapping[str, str]) -> None:
     """Write files (`$cache/...`, `$state/...`): one that holds what it should stays as it is."""
     for file in sorted(texts):
-        write_if_changed(Path(session.fill(file)), texts[file])
+        write_if_changed(Path(here.runtimes.fill(file)), texts[file])
 
 
 def _tools(toolchain: ResolvedToolchain) -> Tools:
@@ -423,10 +423,10 @@ def _tools(toolchain: ResolvedToolchain) -> Tools:
     }
 
 
-def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
+def names_of(here: Invocation, graph: ActionGraph) -> dict[str, str]:
     """Output path as ninja prints it -> the name for error messages: a unit's path in PyTorch, a
     header's or a link's base name."""
-    names = {session.fill(o): c.unit for o, c in graph.compiles.items()}
+    names = {here.runtimes.fill(o): c.unit for o, c in graph.compiles.items()}
     headers = precompiled_headers(graph.compiles.values())
-    names |= {session.fill(o): Path(header.source).name for o, header in headers.items()}
-    return names | {session.fill(link.output): Path(link.output).name for link in graph.links}
+    names |= {here.runtimes.fill(o): Path(header.source).name for o, header in headers.items()}
+    return names | {here.runtimes.fill(link.output): Path(link.output).name for link in graph.links}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from orchestrator.build.execute import shards_of
 from orchestrator.build.fetch import MARKER
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.links import VariantLinks
+from orchestrator.build.native import NATIVE
 from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.prepare import NATIVE
-from orchestrator.build.session import Session
 from orchestrator.compilers.driver import Driver
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.stub_sysroot import HEADERS, LIBC
@@ -39,13 +39,13 @@ class NotExportedError(OrchestratorError):
     """A variant that only a build here can make."""
 
 
-def export_bazel(session: Session, labels: Sequence[VariantLabel], folder: Path) -> None:
+def export_bazel(here: Invocation, labels: Sequence[VariantLabel], folder: Path) -> None:
     """Write the plan of all labels into `folder`, which is ours or empty.
 
     Raises NotExportedError, FolderNotOursError, and what planning raises.
     """
     _require_free(folder)
-    variants = plan_variants(session, labels)
+    variants = plan_variants(here, labels)
     for variant in variants:
         if variant.objects.plan.spec.extensible:
             raise NotExportedError(
@@ -60,18 +60,18 @@ def export_bazel(session: Session, labels: Sequence[VariantLabel], folder: Path)
         (link for variant in variants for link in variant.links.all),
     )
     abis = sorted({one.abi for one in graph.compiles.values()})
-    toolchains = {abi: session.toolchain(abi) for abi in abis}
-    places = {abi: _places(session, toolchain) for abi, toolchain in toolchains.items()}
+    toolchains = {abi: here.toolchains.of(abi) for abi in abis}
+    places = {abi: _places(here, toolchain) for abi, toolchain in toolchains.items()}
     exported = bazel_workspace(
         graph,
         [_exported(variant) for variant in variants],
         {abi: _tools(toolchain, places[abi]) for abi, toolchain in toolchains.items()},
-        {**texts_of(variant.objects for variant in variants), **shards_of(session, graph)},
-        session.folders,
+        {**texts_of(variant.objects for variant in variants), **shards_of(here, graph)},
+        here.runtimes.folders,
     )
-    sources = {name: Path(path) for name, path in session.folders.items()}
+    sources = {name: Path(path) for name, path in here.runtimes.folders.items()}
     sources |= {name: Path(path) for every in places.values() for path, name in every.items()}
-    _write(exported, folder, sources, session.context.cache)
+    _write(exported, folder, sources, here.context.cache)
 
 
 def _require_free(folder: Path) -> None:
@@ -88,13 +88,13 @@ def _exported(variant: Variant) -> BazelVariant:
     return BazelVariant(app, abi, links.library.output, (), stripped=False)
 
 
-def _places(session: Session, toolchain: ResolvedToolchain) -> dict[str, str]:
+def _places(here: Invocation, toolchain: ResolvedToolchain) -> dict[str, str]:
     """Absolute paths in the compiler's commands -> names below `sources/`."""
     places = {str(NATIVE): "native", str(HEADERS): "stub_headers"}
     zig = toolchain.driver.zig
     if zig is not None:
         places |= {str(Path(zig).parent / "lib"): "zig", str(zig): "zig_program/zig"}
-    cache = session.context.cache / "toolchains"
+    cache = here.context.cache / "toolchains"
     words = [word for command in toolchain.driver.commands.values() for word in command]
     # none where the cache is read-only and has no wrappers of this installation
     places |= {str(made): f"toolchain_{toolchain.abi}" for made in cache.glob("*")}

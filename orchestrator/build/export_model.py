@@ -7,13 +7,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from orchestrator.build.add_app import AppRequest, add_app
 from orchestrator.build.canonical import Attempt, omitted, permitted, rewrite_line
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.loadable import require_loadable
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.offers import other_offers
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.trace import estimated
 from orchestrator.canonical.exporting import ExportResult, ModuleRequest, export_module
 from orchestrator.canonical.pricing import Candidate, affordable
@@ -27,6 +29,7 @@ from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import NAME, PATTERN_WORDS, InputRun
 from orchestrator.values.labels import AppLabel
+from orchestrator.values.operators import OperatorName
 from orchestrator.verify.inputs import inputs_json
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -93,7 +96,7 @@ class _Exported:
     forbidden: Mapping[str, str]
 
 
-def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> ExportedModel:
+def export_model(here: Invocation, app: str, asked: ModelExport, cwd: Path) -> ExportedModel:
     """Export a module to `apps/<app>/models/<name>.ptl`, where the app has its models.
 
     The model is what the runtime of the app loads, or nothing is written. It is made canonical as
@@ -104,14 +107,14 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
     name = _name(asked)
     for text in filter(None, (asked.module, asked.inputs)):
         _require_name(text)
-    workspace, context = session.workspace, session.context
+    workspace, context = here.workspace, here.context
     raise_all(workspace.broken.get(app, ()))
     there, config = workspace.apps.get(app), workspace.config
-    runtime = config.default_runtime if there is None else there.runtime
+    chosen = config.default_runtime if there is None else there.runtime
     if there is not None:
         _require_off(there, name)
     python = find_python(asked.python, context.env, context.runner)
-    session.log(f"exporting {asked.module} by torch {python.torch}")
+    here.log(f"exporting {asked.module} by torch {python.torch}")
     request = ModuleRequest(
         module=asked.module,
         name=name,
@@ -121,19 +124,18 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
         compiled="trace" if asked.trace else "script",
         canonical="static" if asked.canonical else "off",
         sizes="fixed" if asked.fixed_sizes else "any",
-        pytorch=config.pins[runtime].pytorch,
+        pytorch=config.pins[chosen].pytorch,
         paths=[*(cwd / path for path in asked.paths), cwd, context.root],
     )
-    on = session.on(runtime) if there is None else session.of(app)
     with _places_below(context.root):
-        made = _Exporting(session, on, there, request, python).priced()
+        made = _Exporting(here, chosen, there, request, python).priced()
     its = (made.result, there is None)
     rows = (tuple(map(rewrite_line, made.result.rewrites)), omitted(made.left, made.forbidden))
     if there is None:
         with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
             staged = Path(folder, f"{name}.ptl")
             staged.write_bytes(made.data)
-            added = add_app(session, AppRequest(app, [staged], exported=True), Path(folder))
+            added = add_app(here, AppRequest(app, [staged], exported=True), Path(folder))
         file = f"apps/{app}/{added.models[0].file}"
         return ExportedModel(app, file, added.models[0].info, *its, True, *rows)
     path, declared = _destination(there, name)
@@ -145,45 +147,54 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
 
 @dataclass
 class _Exporting:
-    """Exports a module, and again without the rewrites that its app does not want."""
+    """Exports a module, and again without the rewrites that its app does not want.
 
-    session: Session
-    on: RuntimeSession
+    name: of the runtime, for a new app
+    """
+
+    here: Invocation
+    name: str
     app: App | None
     request: ModuleRequest
     python: ExportPython
     made: dict[frozenset[str], _Exported] = field(default_factory=dict)
 
+    @cached_property
+    def runtime(self) -> Runtime:
+        """The app's, or that of the name: not before there is something to read with it."""
+        runtimes = self.here.runtimes
+        return runtimes.on(self.name) if self.app is None else runtimes.of(self.app.name)
+
     def priced(self) -> _Exported:
         first = self._candidate(self.request.name, {})
-        size = partial(estimated, self.on)
+        size = partial(estimated, self.here, self.runtime)
         (kept,) = affordable([first], self._others(), size, self._candidate)
         return replace(self.made[frozenset(kept.left)], left=kept.left)
 
-    def _others(self) -> frozenset[str]:
+    def _others(self) -> frozenset[OperatorName]:
         """What the app's library has besides this model."""
         if self.app is None:
             return frozenset()
         models = (one for one in self.app.config.models if one.name != self.request.name)
-        infos = (self.on.model(self.app, one) for one in models)
-        return frozenset(self.on.extra_operators(self.app)).union(
-            *({*map(str, info.root_operators)} for info in infos)
+        infos = (self.here.models.info(self.app, one) for one in models)
+        return frozenset(self.runtime.extra_operators(self.app)).union(
+            *(info.root_operators for info in infos)
         )
 
     def _candidate(self, name: str, left: Mapping[str, int]) -> Candidate:
         made = self._exported(left)
         self.made[frozenset(left)] = made
-        after = frozenset(map(str, made.info.root_operators))
+        after = frozenset(made.info.root_operators)
         # what the module named before its rewrites decides nothing
         return Candidate(name, (after, after), made.result.rewrites, left)
 
     def _exported(self, left: Mapping[str, int]) -> _Exported:
-        context = self.session.context
+        context = self.here.context
 
         def attempt(forbidden: Mapping[str, str]) -> Attempt[_Exported]:
             without = sorted({*left, *forbidden})
             if without:
-                self.session.log(f"exporting again without {', '.join(without)}")
+                self.here.log(f"exporting again without {', '.join(without)}")
             data, result = export_module(
                 replace(self.request, without=without),
                 TOLERANCES,
@@ -204,13 +215,15 @@ class _Exporting:
             staged.write_bytes(data)
             if self.app is None:
                 # `add_app` looks at it
-                return read_model(staged, self.on.runtime.dialect.models, name=staged.name)
+                return read_model(staged, self.runtime.dialect.models, name=staged.name)
             path, _ = _destination(self.app, name)
-            shown = path.relative_to(self.session.context.root).as_posix()
-            info = read_model(staged, self.on.runtime.dialect.models, name=shown)
-        version, declared = self.on.runtime.version, self.app.place.file
-        others = self.session.other_offers(version.version)
-        require_loadable(info, self.on.kernels, version, others, declared, self.on.own_classes)
+            shown = path.relative_to(self.here.context.root).as_posix()
+            info = read_model(staged, self.runtime.dialect.models, name=shown)
+        version, declared = self.runtime.version, self.app.place.file
+        others = other_offers(self.here.workspace, version.version)
+        require_loadable(
+            info, self.runtime.kernels, version, others, declared, self.runtime.own_classes
+        )
         return info
 
 

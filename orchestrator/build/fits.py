@@ -16,9 +16,9 @@ from typing import Any, Final, Literal
 
 from orchestrator.binary.elf_symbols import needed_libraries
 from orchestrator.build.fetch import tree_folder
-from orchestrator.build.prepare import whole_index
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.runtime_index import whole_index
 from orchestrator.build.selected import OtherSelectionError, require_selection
-from orchestrator.build.session import Session
 from orchestrator.canonical.lock import canonical_path
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.index.entry import load_entry, loader_symbols
@@ -48,6 +48,7 @@ from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
 from orchestrator.trace.reading import LONGEST, named_text
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.fits import Judgement, Lack
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
 from orchestrator.values.versions import ModelVersions
 from orchestrator.verify.model_runner import run_model
@@ -89,7 +90,7 @@ class _Known:
 
 
 def fits(
-    session: Session,
+    here: Invocation,
     model: Path,
     packages: Sequence[Path],
     *,
@@ -112,8 +113,8 @@ def fits(
     except UnreadableModelError as error:
         error.hint = "check the path, and the file's permissions"
         raise
-    known = _known(session, model, info, lock)
-    fitting = _Fitting(session, model, info, known)
+    known = _known(here, model, info, lock)
+    fitting = _Fitting(here, model, info, known)
     with ThreadPoolExecutor(min(_READERS, usable_cores())) as pool:
         read = [pool.submit(_read, path) for path in packages]
         rows = tuple(
@@ -125,15 +126,15 @@ def fits(
         model=str(model),
         sha256=info.sha256,
         operators=len(info.root_operators),
-        trace=None if known.trace is None else _shown(session, known.lock),
+        trace=None if known.trace is None else _shown(here, known.lock),
         no_trace="" if known.trace is not None else known.why_not,
         rows=rows,
     )
 
 
-def _shown(session: Session, lock: Path | None) -> str:
+def _shown(here: Invocation, lock: Path | None) -> str:
     """A lock's path, relative to the workspace where it is in that."""
-    root = session.context.root
+    root = here.context.root
     return str(lock.relative_to(root) if lock and lock.is_relative_to(root) else lock)
 
 
@@ -155,11 +156,11 @@ class Held:
     runtime: KnownRuntime | None
 
 
-def hold(session: Session, model: Path, one: Packaged) -> Held:
+def hold(here: Invocation, model: Path, one: Packaged) -> Held:
     """Compares a model with a library, without running it there. Raises what `fits` raises."""
     info = read_model(model, every_version())
-    known = _known(session, model, info, None)
-    fitting = _Fitting(session, model, info, known)
+    known = _known(here, model, info, None)
+    fitting = _Fitting(here, model, info, known)
     offer = _offer(one)
     runtime = fitting._runtime(offer)
     judged = judge(fitting._facts_for(offer), offer, lambda: runtime)
@@ -182,7 +183,7 @@ def every_version() -> ModelVersions:
     )
 
 
-def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) -> _Known:
+def _known(here: Invocation, model: Path, info: ModelInfo, lock: Path | None) -> _Known:
     """The model's trace: the one that is named, else that of an app with the same file."""
     if lock is not None:
         expected = "a lock that `orchestrator trace` wrote"
@@ -196,8 +197,8 @@ def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) ->
                 seen=trace.identity.model,
                 hint="name the lock of this file",
             )
-        return _current(session, _Known(lock=lock), trace)
-    for app in session.workspace.apps.values():
+        return _current(here, _Known(lock=lock), trace)
+    for app in here.workspace.apps.values():
         for config in app.config.models:
             path = lock_path(app.folder, config.name)
             if not path.is_file() or info.sha256 not in (text := read_text(path, LONGEST)):
@@ -207,23 +208,23 @@ def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) ->
             except OrchestratorError as error:
                 return _Known(why_not=f"its trace cannot be read: {error.what}")
             if trace.identity.model == info.sha256:
-                found = _Known(app, config, lock=path, inputs=_recorded(session, app, config))
-                return _current(session, found, trace)
-    return _Known(why_not=_why_no_trace(session, info))
+                found = _Known(app, config, lock=path, inputs=_recorded(here, app, config))
+                return _current(here, found, trace)
+    return _Known(why_not=_why_no_trace(here, info))
 
 
-def _recorded(session: Session, app: App, config: ModelConfig) -> bytes | None:
+def _recorded(here: Invocation, app: App, config: ModelConfig) -> bytes | None:
     """The inputs that belong to an app's canonical model, while its lock holds."""
     try:
-        return session.shipped(app, config).inputs
+        return here.models.shipped(app, config).inputs
     except OrchestratorError:
         return None
 
 
-def _why_no_trace(session: Session, info: ModelInfo) -> str:
+def _why_no_trace(here: Invocation, info: ModelInfo) -> str:
     """Of the file that a canonical model was made of: an app traces and ships that one instead."""
-    root = session.context.root
-    for app in session.workspace.apps.values():
+    root = here.context.root
+    for app in here.workspace.apps.values():
         for config in filter(app.is_canonical, app.config.models):
             declared = app.model_path(config)
             if declared.is_file() and file_sha256(declared) == info.sha256:
@@ -232,12 +233,12 @@ def _why_no_trace(session: Session, info: ModelInfo) -> str:
     return _Known().why_not
 
 
-def _current(session: Session, found: _Known, trace: Trace) -> _Known:
+def _current(here: Invocation, found: _Known, trace: Trace) -> _Known:
     """A trace counts where it would be made again: of these inputs, by this tracer."""
-    wanted = replace(trace.identity, tracer=session.tracer)
+    wanted = replace(trace.identity, tracer=here.models.tracer)
     if found.app is not None and found.config is not None:
         try:
-            wanted = session.of(found.app.name).trace_identity(found.app, found.config)
+            wanted = here.models.trace_identity(found.app, found.config)
         except OrchestratorError as error:
             # a canonical model that is stale, for one
             return replace(found, why_not=f"its trace may be stale: {error.what}")
@@ -254,13 +255,13 @@ def _current(session: Session, found: _Known, trace: Trace) -> _Known:
 class _Fitting:
     """One model, held against libraries."""
 
-    session: Session
+    here: Invocation
     path: Path
     info: ModelInfo
     known: _Known
     _runtimes: dict[tuple[str, str], KnownRuntime | None] = field(default_factory=dict)
     _facts: dict[tuple[str, str], ModelFacts] = field(default_factory=dict)
-    _callers: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+    _callers: dict[tuple[object, ...], tuple[OperatorName, ...]] = field(default_factory=dict)
 
     def rows(
         self, path: Path, read: tuple[Packaged, ...] | OrchestratorError, runs: Runs
@@ -313,8 +314,8 @@ class _Fitting:
     def _with_places(self, lack: Lack, offer: Offer, runtime: KnownRuntime | None) -> Lack:
         if lack.kind not in ("operator", "kernel tag"):
             return lack
-        asked_by: tuple[str, ...] = ()
-        names: tuple[str, ...] = (lack.name,)
+        asked_by: tuple[OperatorName, ...] = ()
+        names: tuple[OperatorName, ...] = (OperatorName(lack.name),)
         if lack.name not in self._roots and runtime is not None:
             key = (lack.kind, lack.name, offer.pytorch, offer.tree, offer.backends)
             if key not in self._callers:
@@ -330,20 +331,19 @@ class _Fitting:
         )
 
     @cached_property
-    def _roots(self) -> frozenset[str]:
-        return frozenset(map(str, self.info.root_operators))
+    def _roots(self) -> frozenset[OperatorName]:
+        return frozenset(self.info.root_operators)
 
     @cached_property
-    def _places(self) -> Mapping[str, tuple[Place, ...]]:
-        found = operator_places(self.path, self.info.root_operators)
-        return {str(name): places for name, places in found.items()}
+    def _places(self) -> Mapping[OperatorName, tuple[Place, ...]]:
+        return operator_places(self.path, self.info.root_operators)
 
     @cached_property
-    def _methods(self) -> Mapping[str, tuple[str, ...]]:
-        found: dict[str, dict[str, None]] = {}
+    def _methods(self) -> Mapping[OperatorName, tuple[str, ...]]:
+        found: dict[OperatorName, dict[str, None]] = {}
         for function in self.info.functions:
             for use in function.operators:
-                found.setdefault(str(use.operator), {})[function.name] = None
+                found.setdefault(use.operator, {})[function.name] = None
         return {name: tuple(methods) for name, methods in found.items()}
 
     def _facts_for(self, offer: Offer) -> ModelFacts:
@@ -370,7 +370,7 @@ class _Fitting:
             upgraded=self._upgraded(offer),
         )
 
-    def _upgraded(self, offer: Offer) -> frozenset[str]:
+    def _upgraded(self, offer: Offer) -> frozenset[OperatorName]:
         dialect = DIALECTS.get(offer.pytorch)
         if dialect is None:
             return frozenset()
@@ -396,7 +396,7 @@ class _Fitting:
                 check()
             except OrchestratorError as error:
                 faults.append(f"{error.what}: {error.seen}")
-        tree = tree_folder(self.session.context.cache, offer.pytorch, offer.tree)
+        tree = tree_folder(self.here.context.cache, offer.pytorch, offer.tree)
         try:
             wrong = misfits(self.info, argument_counts(tree))
         except OSError:
@@ -417,7 +417,7 @@ class _Fitting:
             return None, why_not
         abi = one.manifest.abi
         try:
-            running = self.session.running(abi)
+            running = self.here.toolchains.running(abi)
         except OrchestratorError as error:
             return None, f"no toolchain for {abi} here: {error.what}"
         if running.prefix is None:
@@ -441,7 +441,7 @@ class _Fitting:
             return "a static library"
         if runs == "own" and not self._is_own(one):
             return "a package is a program of its author's: with --run it runs here"
-        if one.manifest.abi not in self.session.workspace.toolchains:
+        if one.manifest.abi not in self.here.workspace.toolchains:
             return f"no toolchain for {one.manifest.abi} here"
         declared = self.known.config is not None and self.known.config.inputs != "bundled"
         if not (self.info.has_bundled_inputs or declared or self.known.inputs is not None):
@@ -450,7 +450,7 @@ class _Fitting:
 
     def _is_own(self, one: Packaged) -> bool:
         """Whether it lies where this workspace's builds put it, with what they left besides."""
-        manifest, context = one.manifest, self.session.context
+        manifest, context = one.manifest, self.here.context
         folder = context.dist / manifest.app / manifest.abi
         if one.path.resolve() != folder.resolve():
             return False
@@ -459,24 +459,23 @@ class _Fitting:
 
     def _runner(self, one: Packaged) -> Path | None:
         """A model runner for the ABI: of the same app if there is one."""
-        variants = self.session.context.state / "variants"
+        variants = self.here.context.state / "variants"
         own = variants / one.manifest.app / one.manifest.abi / "driver"
         every = [own, *sorted(variants.glob(f"*/{one.manifest.abi}/driver"))]
         return next((path for path in every if path.is_file()), None)
 
     def _result(self, argv: Sequence[str], libraries: Path, one: Packaged) -> VerifyResult:
-        session, config = self.session, self.known.config
-        config = config or ModelConfig(file=self.path.name)
-        env, runner = session.context.env, session.context.runner
+        config = self.known.config or ModelConfig(file=self.path.name)
+        context = self.here.context
         seen = run_model(
             argv,
             self.path,
             config,
-            env,
+            context.env,
             libraries=libraries,
             recorded=self.known.inputs,
             threads=1,
-            runner=runner,
+            runner=context.runner,
         )
         require_selection(one.manifest.selection_digest, seen, Place(str(one.path)))
         return verify(self.path.stem, self._expected or seen.result or {"runs": []}, seen)
@@ -488,7 +487,7 @@ class _Fitting:
         if app is None or trace is None:
             return None
         try:
-            return read_runs(app.folder, trace, self.session.context.root)
+            return read_runs(app.folder, trace, self.here.context.root)
         except OrchestratorError:
             return None
 
@@ -504,7 +503,7 @@ def _offer(one: Packaged) -> Offer:
     return Offer(
         pytorch=manifest.runtime.pytorch,
         tree=manifest.runtime.tree,
-        operators=frozenset(selected.operators),
+        operators=frozenset(map(OperatorName.known, selected.operators)),
         kernel_dtypes={tag: frozenset(d) for tag, d in selected.kernel_dtypes.items()},
         classes=frozenset(selected.custom_classes),
         features=frozenset(selected.build_features),
@@ -517,8 +516,8 @@ def _offer(one: Packaged) -> Offer:
     )
 
 
-def _set(names: Iterable[str] | None) -> frozenset[str] | None:
-    return None if names is None else frozenset(names)
+def _set(names: Iterable[str] | None) -> frozenset[OperatorName] | None:
+    return None if names is None else frozenset(map(OperatorName.known, names))
 
 
 def _runtime(pytorch: str, tree: str) -> KnownRuntime | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.build.fetch import MARKER
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.signing_key import key_files
 from orchestrator.canonical.lock import files_of
 from orchestrator.compilers.command import places_of
@@ -58,7 +58,7 @@ class InputsRead:
 
 
 def inputs_read(
-    session: Session,
+    here: Invocation,
     labels: Sequence[VariantLabel],
     graph: ActionGraph,
     deliveries: Iterable[DeliverInputs],
@@ -71,18 +71,18 @@ def inputs_read(
 
     `commands/replay.py` compares them at the next build.
     """
-    root = session.context.root
-    apps = session.workspace.apps_of(labels)
-    read = {root / FILE, *_models(session), *_traces(apps), *_python()}
-    sought = {*_pins(session), *_launcher(session), *key_files(session)}
-    made = {*_runtime(session), *_delivered(session, apps)}
+    root = here.context.root
+    apps = here.workspace.apps_of(labels)
+    read = {root / FILE, *_models(here), *_traces(apps), *_python()}
+    sought = {*_pins(here), *_launcher(here), *key_files(here)}
+    made = {*_runtime(here), *_delivered(here, apps)}
     # what says how they are made
-    made.add(session.context.state / "build.ninja")
+    made.add(here.context.state / "build.ninja")
     outputs = (*graph.compiles, *(link.output for link in graph.links))
-    objects = frozenset(map(Path, map(session.fill, outputs)))
-    for toolchain in (session.toolchain(abi) for abi in sorted({one.abi for one in labels})):
+    objects = frozenset(map(Path, map(here.runtimes.fill, outputs)))
+    for toolchain in (here.toolchains.of(abi) for abi in sorted({one.abi for one in labels})):
         read.update(_compiler(toolchain))
-        sought.update(_beside_compiler(toolchain), _looked_for(session, toolchain))
+        sought.update(_beside_compiler(toolchain), _looked_for(here, toolchain))
         made.update(files_and_folders(toolchain.cxx.parent))
     for inputs in deliveries:
         made.update(_delivered_from(inputs))
@@ -96,21 +96,21 @@ def inputs_read(
             (root, "toolchains/*.y*ml"),
             (root, "apps/*/app.y*ml"),
             (BUILT_IN, "toolchains/*.yaml"),
-            *_sources(session),
+            *_sources(here),
         ),
     )
 
 
-def _models(session: Session) -> Iterator[Path]:
+def _models(here: Invocation) -> Iterator[Path]:
     """The models of all apps: loading a workspace looks at each."""
-    for app in session.workspace.apps.values():
+    for app in here.workspace.apps.values():
         for model in app.config.models:
             yield from files_of(app, model)
 
 
-def _sources(session: Session) -> Iterator[tuple[Path, str]]:
+def _sources(here: Invocation) -> Iterator[tuple[Path, str]]:
     """Where all apps' own sources and their headers are looked for; what is linked there too."""
-    for app in session.workspace.apps.values():
+    for app in here.workspace.apps.values():
         config = app.config.sources
         if config is not None:
             kernels = config.kernels.files if config.kernels else ()
@@ -136,12 +136,12 @@ def _python() -> Iterator[Path]:
     yield from (Path(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
 
 
-def _pins(session: Session) -> Iterator[Path]:
+def _pins(here: Invocation) -> Iterator[Path]:
     """The declared paths to source trees; expanding them notes their variables."""
-    context = session.context
+    context = here.context
     sources = [
         source
-        for pin in (runtime.pin for runtime in session.prepared)
+        for pin in (runtime.pin for runtime in here.runtimes.prepared)
         for sources in (
             pin.sources,
             *(one.sources for one in pin.third_party.values()),
@@ -155,9 +155,9 @@ def _pins(session: Session) -> Iterator[Path]:
             yield path
 
 
-def _runtime(session: Session) -> Iterator[Path]:
+def _runtime(here: Invocation) -> Iterator[Path]:
     """The marks by which the cache's trees are known to be whole, and what was made of them."""
-    for runtime in session.prepared:
+    for runtime in here.runtimes.prepared:
         trees = [runtime.fetched.tree, *runtime.fetched.libraries.values()]
         for name, include in runtime.fetched.third_party.items():
             below = Path(runtime.pin.third_party[name].include)
@@ -174,10 +174,10 @@ def _delivered_from(inputs: DeliverInputs) -> Iterator[Path]:
     yield from inputs.beside
 
 
-def _delivered(session: Session, apps: Iterable[App]) -> Iterator[Path]:
+def _delivered(here: Invocation, apps: Iterable[App]) -> Iterator[Path]:
     """The apps' folders in dist/, of all their ABIs: packages join them."""
     for app in apps:
-        folder = session.context.dist / app.name
+        folder = here.context.dist / app.name
         yield from files_and_folders(folder / FOLDER)
         for abi in app.config.targets:
             yield from files_and_folders(folder / abi, by_folder=folder / abi / _HEADERS)
@@ -217,9 +217,9 @@ def _beside_compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
     yield from (program.with_name("ld.lld") for program in _programs(toolchain))
 
 
-def _looked_for(session: Session, toolchain: ResolvedToolchain) -> Iterator[Path]:
+def _looked_for(here: Invocation, toolchain: ResolvedToolchain) -> Iterator[Path]:
     """Where programs of this machine were looked for, by name."""
-    env, config = session.context.env, toolchain.config
+    env, config = here.context.env, toolchain.config
     yield from COMPILERS[config.compiler.kind].searched(
         config, toolchain.driver, env, toolchain.runner
     )
@@ -229,7 +229,7 @@ def _looked_for(session: Session, toolchain: ResolvedToolchain) -> Iterator[Path
         yield from places_of(config.run.emulator[0], env.get("PATH"))
         yield from (Path(path) for path in [config.run.sysroot] if path is not None)
     if config.run != "none":
-        prefix = session.running(config.abi).prefix or ()
+        prefix = here.toolchains.running(config.abi).prefix or ()
         yield from (Path(word) for word in prefix if word.startswith("/"))
 
 
@@ -244,8 +244,8 @@ def _java(env: Mapping[str, str]) -> Iterator[Path]:
             yield from (jdk / "release", jdk / "lib/modules")
 
 
-def _launcher(session: Session) -> Iterator[Path]:
-    launcher = session.workspace.config.launcher
+def _launcher(here: Invocation) -> Iterator[Path]:
+    launcher = here.workspace.config.launcher
     if launcher is not None:
-        path = launcher.env.get("PATH") or session.context.env.get("PATH")
+        path = launcher.env.get("PATH") or here.context.env.get("PATH")
         yield from places_of(launcher.command[0], path)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.build.execute import Execution, names_of
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.package import mark_unproven
-from orchestrator.build.session import Session
 from orchestrator.build.traced import read_traces
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import NINJA, failure_error
@@ -21,8 +21,8 @@ from orchestrator.values.labels import VariantLabel
 class Failures:
     """Errors by label; one that is of no single variant has none."""
 
-    def __init__(self, session: Session, keep_going: bool) -> None:
-        self._session = session
+    def __init__(self, here: Invocation, keep_going: bool) -> None:
+        self._here = here
         self._keep_going = keep_going
         self.by_label: dict[VariantLabel, OrchestratorError] = {}
         self.others: list[OrchestratorError] = []
@@ -44,7 +44,7 @@ class Failures:
                 raise
             for label in labels:
                 self.by_label[label] = error
-                mark_unproven(self._session, label)
+                mark_unproven(self._here, label)
             if not labels:
                 self.others.append(error)
 
@@ -57,7 +57,7 @@ class Failures:
             return tuple(labels)
         for app in sorted({label.app for label in labels}):
             with self.of(*(label for label in labels if label.app == app)):
-                read_traces(self._session, self._session.workspace.apps[app])
+                read_traces(self._here, self._here.workspace.apps[app])
         return tuple(label for label in labels if label not in self.by_label)
 
     def of_actions(
@@ -67,8 +67,8 @@ class Failures:
         variants: Iterable[tuple[VariantLabel, Iterable[Compile], Iterable[Link]]],
     ) -> None:
         """Keeps the failure of every variant of which an object or a link failed."""
-        log = self._session.context.state / "failures.log"
-        names = names_of(self._session, graph)
+        log = self._here.context.state / "failures.log"
+        names = names_of(self._here, graph)
         failed = execution.result.failures
         for label, compiles, links in variants if failed else ():
             outputs = self._outputs(compiles, links)
@@ -76,7 +76,7 @@ class Failures:
             about = failed.keys() & (outputs | {NINJA})
             if about:
                 with self.of(label):
-                    self._session.require_compilers([label.abi])
+                    self._here.toolchains.require([label.abi])
                     raise failure_error(
                         execution.result, names, execution.result.actions, log, about=about
                     )
@@ -84,7 +84,9 @@ class Failures:
     def _outputs(self, compiles: Iterable[Compile], links: Iterable[Link]) -> set[str]:
         compiles = tuple(compiles)
         objects = (*(one.object for one in compiles), *precompiled_headers(compiles))
-        return {self._session.fill(path) for path in (*objects, *(link.output for link in links))}
+        return {
+            self._here.runtimes.fill(path) for path in (*objects, *(link.output for link in links))
+        }
 
 
 def failed_row(
@@ -105,9 +107,9 @@ def failed_row(
 
 
 def compiled_of(
-    session: Session, execution: Execution, compiles: Sequence[Compile]
+    here: Invocation, execution: Execution, compiles: Sequence[Compile]
 ) -> tuple[int, int]:
     """How many of the units were compiled in this run, and how many were there before."""
     mine = [c for c in compiles if c.object in execution.compiled]
-    made = count_units(c for c in mine if Path(session.fill(c.object)).is_file())
+    made = count_units(c for c in mine if Path(here.runtimes.fill(c.object)).is_file())
     return made, count_units(compiles) - count_units(mine)

@@ -17,8 +17,8 @@ from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 
-from orchestrator.build.prepare import NATIVE
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.native import NATIVE
 from orchestrator.compilers.environment import LEADING
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.errors import OrchestratorError, Place
@@ -52,15 +52,15 @@ class Launching:
     folders: Mapping[str, str] = field(default_factory=dict)
 
 
-def check_launcher(session: Session) -> None:
+def check_launcher(here: Invocation) -> None:
     """Check the launcher that WORKSPACE declares, if any.
 
     Raises LauncherMissingError, LauncherVariableError.
     """
-    launcher = session.workspace.config.launcher
+    launcher = here.workspace.config.launcher
     if launcher is not None:
         _check_variables(launcher.env)
-        path = {**session.context.env, **launcher.env}.get("PATH")
+        path = {**here.context.env, **launcher.env}.get("PATH")
         require_launcher(launcher.command, path, Place(FILE))
 
 
@@ -77,25 +77,25 @@ def _check_variables(env: Mapping[str, str]) -> None:
         )
 
 
-def launching(session: Session, abis: Iterable[str]) -> Launching:
+def launching(here: Invocation, abis: Iterable[str]) -> Launching:
     """The command prefixes, environment and folders for the compiler launcher that WORKSPACE
     declares; empty where it declares none.
 
     Copies our own sources and headers into the cache folder, and links zig's library there, so that
     commands name no path that differs between machines. Raises OSError.
     """
-    launcher = session.workspace.config.launcher
+    launcher = here.workspace.config.launcher
     if launcher is None:
         return Launching()
-    toolchains = {abi: session.toolchain(abi) for abi in abis}
-    cache = session.context.cache
+    toolchains = {abi: here.toolchains.of(abi) for abi in abis}
+    cache = here.context.cache
     folders = {
         "native": str(_copy(cache / "native", "**/*")),
         HEADERS: str(_copy(cache / "native-headers", "**/*.h")),
     }
     env = folder_variables(launcher.command, str(cache))
-    if "zig" in session.folders:
-        library = zig_link(cache, Path(session.folders["zig"]))
+    if "zig" in here.runtimes.folders:
+        library = zig_link(cache, Path(here.runtimes.folders["zig"]))
         folders["zig"] = env["ZIG_LIB_DIR"] = str(library)
     return Launching(
         texts={abi: _text(launcher, toolchain) for abi, toolchain in toolchains.items()},

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.build.prepare import NATIVE, PreparedRuntime
+from orchestrator.build.fetch import FetchedRuntime
+from orchestrator.build.native import NATIVE
 from orchestrator.libraries.declared import LibraryData, load_library
 from orchestrator.libraries.index import LibraryIndex, library_index_path, load_library_index
 from orchestrator.libraries.units import LibraryUnit, library_units
 from orchestrator.plan.libraries import LibraryFacts, library_facts
-from orchestrator.values.config import Processor
+from orchestrator.values.config import Processor, RuntimePin
 from orchestrator.values.fingerprint import fingerprint
 
 # Of a library's data, what no unit's code depends on.
@@ -68,13 +69,13 @@ class PreparedLibrary:
         return self._units[processor]
 
 
-def prepare_library(runtime: PreparedRuntime) -> PreparedLibrary | None:
+def prepare_library(pin: RuntimePin, fetched: FetchedRuntime) -> PreparedLibrary | None:
     """The library of which every tree is pinned with a runtime; None where it is not."""
-    data, pin = load_library(), runtime.pin
+    data = load_library()
     if not set(data.trees) <= set(pin.libraries):
         return None
     pinned = {name: pin.libraries[name].tree for name in sorted(data.trees)}
-    trees = {name: runtime.fetched.libraries[name] for name in pinned}
+    trees = {name: fetched.libraries[name] for name in pinned}
     headers = {name: (NATIVE / name).read_text() for name in data.headers}
     digest = fingerprint({"trees": pinned, "headers": headers})
     return PreparedLibrary(data, library_facts(data, digest), trees, pinned)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from orchestrator.binary import elf, macho
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.native import NATIVE
 from orchestrator.build.selected import require_held
-from orchestrator.build.session import Session
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.rules import shared_library_rules, static_library_rules
@@ -24,12 +24,12 @@ class NotForReleaseError(OrchestratorError):
     """A release was requested of variants that must not ship."""
 
 
-def require_releasable(session: Session, labels: Sequence[VariantLabel]) -> None:
+def require_releasable(here: Invocation, labels: Sequence[VariantLabel]) -> None:
     """Raises NotForReleaseError for the variants whose toolchain is the stub sysroot's."""
-    found = [label for label in labels if not session.toolchain(label.abi).for_release]
+    found = [label for label in labels if not here.toolchains.of(label.abi).for_release]
     if not found:
         return
-    toolchain = session.toolchain(found[0].abi)
+    toolchain = here.toolchains.of(found[0].abi)
     stub = toolchain.driver.stub
     assert stub is not None
     raise NotForReleaseError(

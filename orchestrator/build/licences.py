@@ -8,13 +8,15 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 from orchestrator.binary.elf_symbols import defined_symbols
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.libraries import PreparedLibrary
-from orchestrator.build.prepare import NATIVE
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.native import NATIVE
+from orchestrator.build.runtime import Runtime
 from orchestrator.compilers.driver import LinkedPart
 from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import SourceFact
 from orchestrator.deliver.variant import Licence
+from orchestrator.load.declared import Workspace
 from orchestrator.pytorch.versions import LicenceRule
 from orchestrator.source.tree import (
     TreeEmptyError,
@@ -30,7 +32,7 @@ _OURSELVES = "libtorch-orchestrator"
 
 
 def licences(
-    session: RuntimeSession, abi: str, units: Collection[str], linked: Path | None
+    here: Invocation, runtime: Runtime, abi: str, units: Collection[str], linked: Path | None
 ) -> tuple[Licence, ...]:
     """The licences of a variant of these units, and of what its linker put into it.
 
@@ -39,10 +41,10 @@ def licences(
     """
     return (
         own_licence(),
-        *_of_runtime(session, units),
-        *_of_library(session, units),
-        *_of_app(session),
-        *(of_linked(session.toolchain(abi).driver.linked, linked) if linked else ()),
+        *_of_runtime(runtime, units),
+        *_of_library(runtime, units),
+        *_of_app(here.workspace, runtime),
+        *(of_linked(here.toolchains.of(abi).driver.linked, linked) if linked else ()),
     )
 
 
@@ -91,21 +93,21 @@ def source_of(folder: Path, globs: Sequence[str]) -> SourceFact | None:
     return SourceFact(sha256=one or digest_files(folder, files), files=tuple(globs))
 
 
-def _of_runtime(session: RuntimeSession, units: Collection[str]) -> Iterator[Licence]:
-    for rule in held_parts(session.runtime.version.licences, units):
-        folder = _folder(session, rule.third_party)
+def _of_runtime(runtime: Runtime, units: Collection[str]) -> Iterator[Licence]:
+    for rule in held_parts(runtime.version.licences, units):
+        folder = _folder(runtime, rule.third_party)
         yield Licence(
             rule.component,
             rule.version,
             rule.licence,
             {name: text.read(folder) for name, text in rule.texts.items()},
-            _source(session, folder, rule),
+            _source(runtime, folder, rule),
         )
 
 
-def _of_library(session: RuntimeSession, units: Collection[str]) -> Iterator[Licence]:
+def _of_library(runtime: Runtime, units: Collection[str]) -> Iterator[Licence]:
     """The parts of a library of kernels, where one of its units is linked."""
-    library = session.library
+    library = runtime.library
     linked = [unit for unit in units if library and unit.startswith(tuple(_folders(library)))]
     if library is None or not linked:
         return
@@ -121,11 +123,11 @@ def _of_library(session: RuntimeSession, units: Collection[str]) -> Iterator[Lic
             )
 
 
-def _of_app(session: RuntimeSession) -> Iterator[Licence]:
+def _of_app(workspace: Workspace, runtime: Runtime) -> Iterator[Licence]:
     """That of the app's own sources, where it is declared."""
-    if session.sources is None:
+    if runtime.sources is None:
         return
-    app = session.workspace.apps[session.sources.app]
+    app = workspace.apps[runtime.sources.app]
     declared = app.config.sources and app.config.sources.licence
     if declared:
         text = app.folder / declared.file
@@ -134,7 +136,7 @@ def _of_app(session: RuntimeSession) -> Iterator[Licence]:
             app.config.version,
             declared.expression,
             {text.name: text},
-            SourceFact(sha256=session.sources.digest),
+            SourceFact(sha256=runtime.sources.digest),
         )
 
 
@@ -143,21 +145,21 @@ def _folders(library: PreparedLibrary) -> Iterator[str]:
     return (f"{tree}/" for tree in library.trees)
 
 
-def _source(session: RuntimeSession, folder: Path, rule: LicenceRule) -> SourceFact:
+def _source(runtime: Runtime, folder: Path, rule: LicenceRule) -> SourceFact:
     """What a part of PyTorch was compiled from: its files, or a tree that WORKSPACE pins."""
     if rule.files:
         found = source_of(folder, rule.files)
         assert found, f"{rule.component} has no file in the tree"
         return found
-    pin = session.runtime.pin
+    pin = runtime.pin
     third_party = rule.third_party
     return SourceFact(sha256=pin.third_party[third_party].tree if third_party else pin.tree)
 
 
-def _folder(session: RuntimeSession, third_party: str | None) -> Path:
+def _folder(runtime: Runtime, third_party: str | None) -> Path:
     """The folder that a rule's texts are relative to; a header set's lies above its `include`."""
-    fetched = session.runtime.fetched
+    fetched = runtime.fetched
     if third_party is None:
         return fetched.tree
-    include = session.runtime.pin.third_party[third_party].include
+    include = runtime.pin.third_party[third_party].include
     return fetched.third_party[third_party].parents[len(PurePosixPath(include).parts) - 1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.build.prepare import Prepared
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.invocation import Prepared
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.stored_links import own_steps
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
@@ -80,13 +80,11 @@ def library_name(app: str) -> str:
     return f"{app}_torch"
 
 
-def links_of(
-    session: RuntimeSession, prepared: Prepared, app: str, objects: VariantObjects
-) -> VariantLinks | StaticLinks:
+def links_of(prepared: Prepared, app: str, objects: VariantObjects) -> VariantLinks | StaticLinks:
     """The links of a release variant, of the form that its system's apps link."""
     abi = objects.plan.spec.abi
     if prepared.toolchain(abi).links_shared:
-        return variant_links(session, prepared, app, objects)
+        return variant_links(prepared, app, objects)
     return static_links(_folder(app, abi), library_name(app), objects)
 
 
@@ -95,7 +93,6 @@ def _folder(app: str, abi: str) -> str:
 
 
 def variant_links(
-    session: RuntimeSession,
     prepared: Prepared,
     app: str,
     objects: VariantObjects,
@@ -112,12 +109,12 @@ def variant_links(
     of_library = tuple(one.output for one in library)
     exports = "$native/" + ("jni/exports.map" if objects.java else "capi/libtorch_app.map")
     if spec.extensible:
-        exports = exports_file(extensible_script(session, app, spec))
+        exports = exports_file(extensible_script(prepared.runtime, app, spec))
     # a place for the build id, which the delivery fills in from the stripped content
     shared = _shared(f"{folder}/lib{name}.so", toolchain, objects, of_library, exports, 40 * "0")
     registering = (*(c.object for c in objects.registrations),)
     registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
-    compiles = _runner_compiles(session, toolchain, spec)
+    compiles = _runner_compiles(prepared.runtime, toolchain, spec)
     return VariantLinks(
         shared=shared,
         registrations=_archive(f"{folder}/lib{name}_registrations.a", spec, registering),
@@ -140,19 +137,17 @@ def variant_links(
     )
 
 
-def runner_compiles(
-    session: RuntimeSession, prepared: Prepared, spec: VariantSpec
-) -> tuple[Compile, ...]:
+def runner_compiles(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """The compilations of a release variant's model runner: those of its links."""
     toolchain = prepared.toolchain(spec.abi)
-    return _runner_compiles(session, toolchain, spec) if toolchain.links_shared else ()
+    return _runner_compiles(prepared.runtime, toolchain, spec) if toolchain.links_shared else ()
 
 
-def extensible_script(session: RuntimeSession, app: str, spec: VariantSpec) -> str:
+def extensible_script(runtime: Runtime, app: str, spec: VariantSpec) -> str:
     """The version script of an app's library that takes add-ons."""
     platform = PLATFORMS[spec.system]
     assert isinstance(platform.library, SharedLibrary)
-    symbols = {respelled(one, platform.cxx_namespace) for one in session.extension_symbols}
+    symbols = {respelled(one, platform.cxx_namespace) for one in runtime.extension_symbols}
     known = tuple(sorted(symbols | platform.not_inline))
     return version_script(app, known, platform.library.exports)
 
@@ -212,13 +207,13 @@ class DevelopmentLinks:
 
 
 def development_links(
-    session: RuntimeSession, prepared: Prepared, name: str, objects: VariantObjects, exports: str
+    prepared: Prepared, name: str, objects: VariantObjects, exports: str
 ) -> DevelopmentLinks:
     """The links of the base, which is called `name`, for this machine. exports: its version
     script's file."""
     spec = objects.plan.spec
     toolchain = prepared.toolchain(spec.abi)
-    compiles = _runner_compiles(session, toolchain, spec, DEVELOPMENT_RUNNER_SOURCES)
+    compiles = _runner_compiles(prepared.runtime, toolchain, spec, DEVELOPMENT_RUNNER_SOURCES)
     bare = _shared("", toolchain, objects, (), exports, "")
     build_id = fingerprint(
         {
@@ -258,15 +253,15 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
 
 
 def _runner_compiles(
-    session: RuntimeSession,
+    runtime: Runtime,
     toolchain: ResolvedToolchain,
     spec: VariantSpec,
     sources: tuple[str, ...] = RUNNER_SOURCES,
 ) -> tuple[Compile, ...]:
     if toolchain.config.run == "none":
         return ()
-    compiles = native_compiles(session.runtime.facts, spec, sources, session.runtime.native)
-    return tuple(map(session.placed, compiles))
+    compiles = native_compiles(runtime.facts, spec, sources, runtime.native)
+    return tuple(map(runtime.placed, compiles))
 
 
 def _archive(output: str, spec: VariantSpec, objects: tuple[str, ...]) -> Link:

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.execute import ProgressSink, execute_actions, require_success
-from orchestrator.build.prepare import PreparedRuntime, shipped_index
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.runtime import Runtime
+from orchestrator.build.runtime_index import shipped_index
 from orchestrator.build.variants import (
     LIBRARY_SOURCES,
     TRACER_SOURCES,
@@ -73,7 +74,8 @@ class UnitNotInRuntimeError(OrchestratorError):
 
 
 def make_index(
-    session: RuntimeSession,
+    here: Invocation,
+    runtime: Runtime,
     *,
     jobs: int | None,
     view: Callable[[Costs, int], ProgressSink],
@@ -85,8 +87,7 @@ def make_index(
     Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError,
     UnitNotInRuntimeError, UnitNotRenewableError.
     """
-    runtime = session.runtime
-    spec = index_spec(session)
+    spec = index_spec(here, runtime)
     costs = _known_costs(runtime)
     bare = [
         UnitFacts(unit.path, costs.get(unit.path, _UNKNOWN_COST))
@@ -95,13 +96,13 @@ def make_index(
     ]
     require_known(only, bare)
     # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
-    units = list(_mentions(session, spec, bare))
-    compiles = {u.path: session.placed(index_unit(runtime.facts, spec, u)) for u in units}
-    library, tracer = (tuple(map(session.placed, some)) for some in _natives(runtime, spec))
+    units = list(_mentions(here, runtime, spec, bare))
+    compiles = {u.path: runtime.placed(index_unit(runtime.facts, spec, u)) for u in units}
+    library, tracer = (tuple(map(runtime.placed, some)) for some in _natives(runtime, spec))
     every = [*compiles.values(), *library, *tracer]
     graph = ActionGraph({c.object: c for c in sorted(every, key=lambda c: c.object)})
     execution = execute_actions(
-        session,
+        here,
         graph,
         projection_files({text_digest(index_text()): index_text()}),
         name="index",
@@ -110,27 +111,27 @@ def make_index(
         keep_going=True,
         view=view,
     )
-    require_success(session, graph, execution)
-    session.log("reading the objects")
+    require_success(here, graph, execution)
+    here.log("reading the objects")
     dialect, tree = runtime.dialect, runtime.fetched.digest
     known = dialect.symbols
-    objects = {path: Path(session.fill(c.object)) for path, c in compiles.items()}
+    objects = {path: Path(runtime.fill(c.object)) for path, c in compiles.items()}
     fallbacks = {rule.unit: rule.operators for rule in runtime.version.fallbacks}
     if only:
         shipped = shipped_index(dialect, tree, runtime.name)
         index = renew_units(shipped, units, objects, known, fallbacks)
     else:
         index = build_index(dialect.version, tree, units, objects, known, fallbacks)
-    entry = _entry(session, library, tracer)
+    entry = _entry(runtime, library, tracer)
     write_bytes(dialect.index, save_index(index))
     write_bytes(dialect.entry, entry_text(entry).encode())
-    paths = [*objects.values(), *(Path(session.fill(c.object)) for c in (*library, *tracer))]
+    paths = [*objects.values(), *(Path(runtime.fill(c.object)) for c in (*library, *tracer))]
     undefined = missing_symbols(index, undefined_symbols(paths))
     return MadeIndex(index, dialect.index, entry, len(execution.compiled), undefined)
 
 
 def _natives(
-    runtime: PreparedRuntime, spec: VariantSpec
+    runtime: Runtime, spec: VariantSpec
 ) -> tuple[tuple[Compile, ...], tuple[Compile, ...]]:
     """Our own sources for a library, and for a tracer."""
     tracing = replace(spec, purpose="tracer")
@@ -152,16 +153,18 @@ def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
         )
 
 
-def index_spec(session: RuntimeSession) -> VariantSpec:
+def index_spec(here: Invocation, runtime: Runtime) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
     of them has and needs; as written, since what a compiler adds is no need of theirs. A version's
     first index is made without one."""
-    request = VariantRequest("index", session.host, _EVERYTHING, Registry({}), "release", "size")
-    spec = compile_spec(session, session.prepare_planning([request.abi]), request)
+    request = VariantRequest(
+        "index", here.toolchains.host, _EVERYTHING, Registry({}), "release", "size"
+    )
+    spec = compile_spec(here.prepare(runtime, [request.abi]), request)
     return replace(spec, lto=False, hardening=frozenset())
 
 
-def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
+def _known_costs(runtime: Runtime) -> dict[str, float]:
     try:
         return {unit.path: unit.cost for unit in runtime.index.units}
     except IndexUnreadableError:
@@ -169,19 +172,18 @@ def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
 
 
 def _mentions(
-    session: RuntimeSession, spec: VariantSpec, units: Sequence[UnitFacts]
+    here: Invocation, runtime: Runtime, spec: VariantSpec, units: Sequence[UnitFacts]
 ) -> Iterable[UnitFacts]:
     """The units with what they mention. Raises PreprocessingFailedError, at the first failure."""
-    session.log("preprocessing the units")
-    env = dict(
-        compiler_environment(session.context.cache, session.context.env, session.context.state)
-    )
+    here.log("preprocessing the units")
+    env = dict(compiler_environment(here.context.cache, here.context.env, here.context.state))
     found: dict[str, Mentions] = {}
     # processes: finding names in a few megabytes takes as long as preprocessing them
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        runner = session.context.runner
+        runner = here.context.runner
         work = {
-            pool.submit(_mentioned, _preprocessor(session, spec, u), env, runner): u for u in units
+            pool.submit(_mentioned, _preprocessor(here, runtime, spec, u), env, runner): u
+            for u in units
         }
         for done in as_completed(work):
             mentions = done.result()
@@ -197,13 +199,15 @@ def _mentions(
         yield UnitFacts(unit.path, unit.cost, **asdict(found[unit.path]))
 
 
-def _preprocessor(session: RuntimeSession, spec: VariantSpec, unit: UnitFacts) -> list[str]:
+def _preprocessor(
+    here: Invocation, runtime: Runtime, spec: VariantSpec, unit: UnitFacts
+) -> list[str]:
     """The command that preprocesses a unit as its compilation would."""
-    action = index_unit(session.runtime.facts, spec, unit)
-    toolchain = session.toolchain(action.abi)
+    action = index_unit(runtime.facts, spec, unit)
+    toolchain = here.toolchains.of(action.abi)
     compiler = toolchain.cxx if action.language == "c++" else toolchain.cc
-    flags = [session.fill(flag) for flag in action.flags]
-    return [str(compiler), *flags, "-E", "-P", session.fill(action.source)]
+    flags = [runtime.fill(flag) for flag in action.flags]
+    return [str(compiler), *flags, "-E", "-P", runtime.fill(action.source)]
 
 
 def _mentioned(argv: list[str], env: dict[str, str], runner: CommandRunner) -> Mentions | str:
@@ -212,7 +216,7 @@ def _mentioned(argv: list[str], env: dict[str, str], runner: CommandRunner) -> M
     return done.err if done.code else mentions_of(done.out)
 
 
-def _entry(session: RuntimeSession, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
-    needed = undefined_symbols([Path(session.fill(c.object)) for c in library])
-    recording = undefined_symbols([Path(session.fill(c.object)) for c in tracer])
+def _entry(runtime: Runtime, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
+    needed = undefined_symbols([Path(runtime.fill(c.object)) for c in library])
+    recording = undefined_symbols([Path(runtime.fill(c.object)) for c in tracer])
     return Entry(needed, recording - needed)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.execute import Execution, ProgressSink, execute_actions, require_success
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.libraries import PreparedLibrary
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.variants import VariantRequest, spec_of
 from orchestrator.execute.ninja_progress import Costs
 from orchestrator.index.attribution import build_index
@@ -43,7 +44,8 @@ class MadeLibraryIndex:
 
 
 def make_library_index(
-    session: RuntimeSession,
+    here: Invocation,
+    runtime: Runtime,
     library: PreparedLibrary,
     processor: Processor,
     *,
@@ -53,26 +55,26 @@ def make_library_index(
     """Compile the library's units for a processor, index, write. Raises ObjectUnreadableError."""
     everything = Selection(everything=True)
     abi = library.data.indexed[processor]
-    request = VariantRequest("index", abi, everything, session.kernels, "release", "balanced")
-    spec = spec_of(session, session.prepare_planning([abi]), request)
+    request = VariantRequest("index", abi, everything, runtime.kernels, "release", "balanced")
+    spec = spec_of(here.prepare(runtime, [abi]), request)
     spec = replace(spec, entry=frozenset(), hardening=frozenset())
     units = library.units(processor).values()
     levels = library.data.levels.get(processor, ())
     everything_on = level_flags(library.data.library, levels, [one.name for one in levels])
     planned = library_compiles(library.facts, spec, units, everything_on)
-    compiles = {one.unit: session.placed(one) for one in planned}
-    _, execution = _compiled(session, compiles.values(), "library_index", jobs, view)
+    compiles = {one.unit: runtime.placed(one) for one in planned}
+    _, execution = _compiled(here, compiles.values(), "library_index", jobs, view)
     result = execution.result
-    places = {name: session.fill(one.object) for name, one in compiles.items()}
+    places = {name: runtime.fill(one.object) for name, one in compiles.items()}
     failed = {name for name in compiles if places[name] in result.failures}
     for name in sorted(failed):
-        session.log(f"{name}: {_last_lines(result.failures[places[name]])}")
+        here.log(f"{name}: {_last_lines(result.failures[places[name]])}")
     index = build_index(
         f"{library.data.library} {library.data.version}",
         library.identity(processor),
         [UnitFacts(name, 0.0) for name in compiles if name not in failed],
         {name: Path(place) for name, place in places.items()},
-        session.runtime.dialect.symbols,
+        runtime.dialect.symbols,
     )
     path = library_index_path(library.data.library, processor)
     write_bytes(path, save_index(index))
@@ -80,7 +82,7 @@ def make_library_index(
 
 
 def _compiled(
-    session: RuntimeSession,
+    here: Invocation,
     compiles: Iterable[Compile],
     name: str,
     jobs: int | None,
@@ -89,7 +91,7 @@ def _compiled(
     """Compile all, whatever fails."""
     graph = ActionGraph({c.object: c for c in sorted(compiles, key=lambda c: c.object)})
     execution = execute_actions(
-        session,
+        here,
         graph,
         {},
         name=name,
@@ -114,7 +116,8 @@ class MadeFeatures:
 
 
 def make_features(
-    session: RuntimeSession,
+    here: Invocation,
+    runtime: Runtime,
     library: PreparedLibrary,
     *,
     jobs: int | None,
@@ -124,24 +127,26 @@ def make_features(
 
     Raises ActionFailedError, ObjectUnreadableError, IndexUnreadableError.
     """
-    runtime, features = session.runtime, load_features()
+    features = load_features()
     everything = Selection(everything=True)
-    request = VariantRequest("index", session.host, everything, session.kernels, "release", "size")
-    spec = spec_of(session, session.prepare_planning([request.abi]), request)
+    request = VariantRequest(
+        "index", here.toolchains.host, everything, runtime.kernels, "release", "size"
+    )
+    spec = spec_of(here.prepare(runtime, [request.abi]), request)
     spec = replace(spec, lto=False, hardening=frozenset())
     sources = [feature.source for feature in features]
     planned = kernel_compiles(
         runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
     )
-    compiles = tuple(map(session.placed, planned))
-    graph, execution = _compiled(session, compiles, "library_kernels", jobs, view)
-    require_success(session, graph, execution)
-    index = library.index(session.workspace.toolchains[session.host].config.processor)
+    compiles = tuple(map(runtime.placed, planned))
+    graph, execution = _compiled(here, compiles, "library_kernels", jobs, view)
+    require_success(here, graph, execution)
+    index = library.index(here.workspace.toolchains[here.toolchains.host].config.processor)
     assert index is not None, "the index of this machine's processor is made first"
     of_library, of_runtime = index.symbols, known_symbols(runtime.index)
     entries = {}
     for feature, one in zip(features, compiles, strict=True):
-        undefined = undefined_symbols([Path(session.fill(one.object))])
+        undefined = undefined_symbols([Path(runtime.fill(one.object))])
         entries[feature.name] = FeatureEntry(undefined & of_library, undefined & of_runtime)
     path = runtime.dialect.kernels
     write_bytes(path, entries_text(entries).encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.build.prepare import shipped_index
+from orchestrator.build.runtime_index import shipped_index
 from orchestrator.canonical.lock import shipped_model
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import Workspace

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from orchestrator.build.prepare import with_ours
+from orchestrator.build.runtime_index import with_ours
 from orchestrator.index.model import IndexUnreadableError, load_index
+from orchestrator.load.declared import Workspace
 from orchestrator.models.offers import Offer, sorted_offers
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
@@ -31,6 +32,13 @@ def offers(
         found = _offer(pins, backends, dialects[one.version])
         if found is not None:
             yield found
+
+
+def other_offers(workspace: Workspace, version: str) -> Iterator[Offer]:
+    """The operators of every supported version but `version`, for hints about models that it
+    cannot run."""
+    config = workspace.config
+    return offers(config.pins, config.defaults.backends, without=version)
 
 
 def _offer(

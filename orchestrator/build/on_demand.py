@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from orchestrator.build.development import Development, Shard
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.run import require_accepted
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_contents import (
     errors_of,
     missing_dtypes,
@@ -30,6 +31,7 @@ from orchestrator.build.variants import VariantRequest
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.values.config import ModelConfig
+from orchestrator.values.operators import OperatorName
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import RunnerResult
 
@@ -46,7 +48,7 @@ class UnsureRecordingError(OrchestratorError):
 class _Absent:
     """What a run lacked: operators, and a dtype by kernel tag."""
 
-    operators: frozenset[str] = frozenset()
+    operators: frozenset[OperatorName] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -63,18 +65,19 @@ class OnDemandTracer:
     The caller holds the workspace's lock.
     """
 
-    session: RuntimeSession
+    here: Invocation
+    runtime: Runtime
     app: App
     development: Development
     request: VariantRequest
     compiled: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        subjects = app_subjects(self.session, self.app, ())
+        subjects = app_subjects(self.here, self.app, ())
         closure = self.request.selection.operators.keys()
-        operators = (recorded_operators(self.session, one) for one in subjects)
-        wide = (recorded_wide(self.session, one) for one in subjects)
-        self._operators = frozenset[str]().union(*operators) & closure
+        operators = (recorded_operators(self.here, self.runtime, one) for one in subjects)
+        wide = (recorded_wide(self.here, self.runtime, one) for one in subjects)
+        self._operators = frozenset[OperatorName]().union(*operators) & closure
         self._wide = frozenset[str]().union(*wide)
         self._base = self.development.base
         self.compiled += len(self._base.compiled or ())
@@ -129,7 +132,7 @@ class OnDemandTracer:
         return seen
 
     def _run(self, model: ModelConfig, fill: int | None) -> RunnerResult:
-        shipped, context = self.session.shipped(self.app, model), self.session.context
+        shipped, context = self.here.models.shipped(self.app, model), self.here.context
         return run_model(
             [str(self._base.runner), "--record"],
             shipped.path,
@@ -155,14 +158,14 @@ class OnDemandTracer:
 
     def _join(self, absent: Iterable[_Absent]) -> None:
         """Make a shard that has it too."""
-        operators, dtypes = frozenset[str](), dict[str, str]()
+        operators, dtypes = frozenset[OperatorName](), dict[str, str]()
         for one in absent:
             operators |= one.operators
             dtypes |= one.dtypes
         if not (operators or dtypes):
             return
         told = (*sorted(operators), *(f"{tag} for {dtypes[tag]}" for tag in sorted(dtypes)))
-        self.session.log(f"{', '.join(told)}: not there yet, compiling")
+        self.here.log(f"{', '.join(told)}: not there yet, compiling")
         self._operators |= operators
         self._wide |= dtypes.keys()
         self._shard = self._made()

@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
-from orchestrator.build.prepare import PreparedRuntime
+from orchestrator.build.runtime import Runtime
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.context import Context
@@ -45,6 +45,7 @@ from orchestrator.system.process import Command
 from orchestrator.system.reading import parse_json
 from orchestrator.system.staging import write_bytes, write_if_changed
 from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnClass, OwnSources
 
 # Of the cached layers; another makes them anew.
@@ -98,7 +99,7 @@ class OwnLayer:
             for one in unit.own_classes
         }
 
-    def over(self, runtime: PreparedRuntime) -> PreparedRuntime:
+    def over(self, runtime: Runtime) -> Runtime:
         """A runtime whose index and units have the app's own in addition; `base` is the one that
         was passed."""
         return replace(
@@ -106,23 +107,23 @@ class OwnLayer:
             facts=replace(runtime.facts, app=self.sources),
             base=runtime,
             own_units=self.units,
+            own_classes=self.classes,
         )
 
 
 def own_layer(
     sources: OwnSources,
-    runtime: PreparedRuntime,
+    runtime: Runtime,
     toolchain: ResolvedToolchain,
     context: Context,
-    fill: Callable[[str], str],
     log: Callable[[str], None],
 ) -> OwnLayer:
     """The layer of an app's own sources; quick where the cache has it.
 
-    toolchain  this machine's; fill: fills in the `$variables` of the runtime's actions
+    toolchain: this machine's
     Raises SourceBrokenError, SourceObjectUnreadableError, NamespaceTakenError, SymbolMissingError.
     """
-    work = _Work(sources, runtime, toolchain, context, fill)
+    work = _Work(sources, runtime, toolchain, context)
     units = work.kept()
     if units is None:
         log(f"reading the sources of //apps/{sources.app}")
@@ -138,10 +139,9 @@ def own_layer(
 @dataclass(frozen=True)
 class _Work:
     sources: OwnSources
-    runtime: PreparedRuntime
+    runtime: Runtime
     toolchain: ResolvedToolchain
     context: Context
-    fill: Callable[[str], str]
 
     @property
     def facts(self) -> RuntimeFacts:
@@ -195,8 +195,8 @@ class _Work:
         """The layer from the sources, each preprocessed and compiled."""
         projection = projection_files({text_digest(index_text()): index_text()})
         for file, text in {**self.sources.copies, **projection}.items():
-            write_if_changed(Path(self.fill(file)), text)
-        first = self.fill(next(iter(projection)))
+            write_if_changed(Path(self.runtime.fill(file)), text)
+        first = self.runtime.fill(next(iter(projection)))
         folder = Path(tempfile.mkdtemp(prefix="sources-", dir=self.context.state))
         try:
             return tuple(self._read(unit, first, folder) for unit in self.sources.units)
@@ -205,8 +205,8 @@ class _Work:
 
     def _read(self, unit: str, first: str, folder: Path) -> LayerUnit:
         action = compilation(self.facts, self.spec, UnitFacts(unit, _COST))(None)
-        source, made, reads = self.fill(action.source), folder / "unit.o", folder / "unit.d"
-        flags = [*map(self.fill, action.flags), "-include", first]
+        source, made, reads = self.runtime.fill(action.source), folder / "unit.o", folder / "unit.d"
+        flags = [*map(self.runtime.fill, action.flags), "-include", first]
         command = [str(self.toolchain.cxx), *flags]
         text = self._run([*command, "-E", "-P", "-MMD", "-MF", str(reads), source], unit)
         self._require_declared(unit, reads)
@@ -236,7 +236,7 @@ class _Work:
         done = context.runner.run(Command(argv, env, timeout=_LONGEST))
         if done.code:
             _raise_broken(
-                unit, done.err, self.fill(self.sources.folder), f"apps/{self.sources.app}"
+                unit, done.err, self.runtime.fill(self.sources.folder), f"apps/{self.sources.app}"
             )
         if done.code is None:
             raise SourceBrokenError(
@@ -249,7 +249,7 @@ class _Work:
     def _require_declared(self, unit: str, reads: Path) -> None:
         """Raises SourceBrokenError where a unit reads a file that is neither the app's, declared,
         nor the runtime's: what it holds would not count."""
-        folders = [self.fill(self.sources.folder), *self.runtime.folders.values()]
+        folders = [self.runtime.fill(self.sources.folder), *self.runtime.folders.values()]
         roots = [Path(folder).resolve() for folder in folders if folder]
         cache, state = self.context.cache.resolve(), self.context.state.resolve()
         roots = [root for root in roots if root not in (cache, state)]
@@ -344,7 +344,7 @@ def _require_classes_once(sources: OwnSources, units: Sequence[LayerUnit]) -> No
 
 
 def _require_once(sources: OwnSources, units: Sequence[LayerUnit]) -> None:
-    defined = dict[str, str]()
+    defined = dict[OperatorName, str]()
     for unit in units:
         for operator, key in unit.registrations:
             if key not in ("schema", "catchall"):
@@ -352,7 +352,7 @@ def _require_once(sources: OwnSources, units: Sequence[LayerUnit]) -> None:
             if operator in defined:
                 raise NamespaceTakenError(
                     f"{operator} is defined twice",
-                    place=_place_of(sources, unit.path, operator.partition("::")[0]),
+                    place=_place_of(sources, unit.path, operator.namespace),
                     seen=defined[operator],
                     hint="remove one, or give it another overload name: `name.overload(...)`",
                 )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.signing_key import signing_key
 from orchestrator.deliver.files import ForeignFolderError, sha256_of
 from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
@@ -38,7 +39,7 @@ class OnePackageError(OrchestratorError):
     """Packages of two targets of an app have the same name."""
 
 
-def make_packages(session: Session, labels: Sequence[VariantLabel]) -> tuple[PackageReport, ...]:
+def make_packages(here: Invocation, labels: Sequence[VariantLabel]) -> tuple[PackageReport, ...]:
     """Make the packages of variants that this build delivered and proved, and sum them up.
 
     Packages of ours that the app's declaration no longer gives are removed. What fails for one app
@@ -48,20 +49,20 @@ def make_packages(session: Session, labels: Sequence[VariantLabel]) -> tuple[Pac
     reports: list[PackageReport] = []
     failures: list[OrchestratorError] = []
     for name in sorted({label.app for label in labels}):
-        app = session.workspace.apps[name]
+        app = here.workspace.apps[name]
         built = frozenset(label.abi for label in labels if label.app == name and label.abi)
         try:
-            refuse_blocked_folder(session, name)
+            refuse_blocked_folder(here, name)
         except OrchestratorError as failure:
             failures.append(failure)
             continue
         try:
-            reports += _of_app(session, app, built)
+            reports += _of_app(here, app, built)
         except OrchestratorError as failure:
             failures.append(failure)
         # also of what was made before another kind failed
         try:
-            _sum_up(session, app)
+            _sum_up(here, app)
         except OrchestratorError as failure:
             failures.append(failure)
     if failures:
@@ -69,9 +70,9 @@ def make_packages(session: Session, labels: Sequence[VariantLabel]) -> tuple[Pac
     return tuple(reports)
 
 
-def refuse_blocked_folder(session: Session, app: str) -> None:
+def refuse_blocked_folder(here: Invocation, app: str) -> None:
     """Raises `ForeignFolderError` where the folder for an app's packages is something else."""
-    folder = session.context.dist / app / FOLDER
+    folder = here.context.dist / app / FOLDER
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ForeignFolderError(
             f"cannot create dist/{app}/{FOLDER}: a file or symlink is in the way",
@@ -82,11 +83,11 @@ def refuse_blocked_folder(session: Session, app: str) -> None:
         )
 
 
-def packages_to_make(app: App, session: Session) -> Mapping[PackageKind, tuple[str, ...]]:
+def packages_to_make(app: App, here: Invocation) -> Mapping[PackageKind, tuple[str, ...]]:
     """Kind -> ABIs of the app that are put in packages of it, in the order of the declaration."""
     wanted: dict[PackageKind, tuple[str, ...]] = {}
     for abi in app.config.targets:
-        toolchain = session.workspace.toolchains[abi].config
+        toolchain = here.workspace.toolchains[abi].config
         suitable = suitable_packages(toolchain)
         kinds = app.config.packages or default_packages(toolchain)
         for kind in (k for k in kinds if k in suitable):
@@ -95,7 +96,7 @@ def packages_to_make(app: App, session: Session) -> Mapping[PackageKind, tuple[s
 
 
 def common_fingerprint(
-    session: RuntimeSession, app: App, traces: Sequence[Trace], selection: Selection
+    runtime: Runtime, app: App, traces: Sequence[Trace], selection: Selection
 ) -> str:
     """Digest of what the app's variants for all ABIs are made of, whatever compiles them."""
     return fingerprint(
@@ -111,60 +112,60 @@ def common_fingerprint(
             "cpu": app.config.cpu,
             "deliver_models": app.config.deliver_models,
             "threads": app.threads,
-            "runtime": session.runtime.facts.identity,
-            "native": session.runtime.native.digest,
-            **({} if session.sources is None else {"sources": session.sources.digest}),
+            "runtime": runtime.facts.identity,
+            "native": runtime.native.digest,
+            **({} if runtime.sources is None else {"sources": runtime.sources.digest}),
         }
     )
 
 
-def mark_unproven(session: Session, label: VariantLabel) -> None:
+def mark_unproven(here: Invocation, label: VariantLabel) -> None:
     """Mark a variant's folder in dist/ as unverified: its last build has not passed yet."""
-    mark = _mark(session, label)
+    mark = _mark(here, label)
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
 
 
-def mark_proven(session: Session, label: VariantLabel) -> None:
+def mark_proven(here: Invocation, label: VariantLabel) -> None:
     """Remove the mark that `mark_unproven` sets: the variant has passed its checks and is in dist/.
     Does nothing where there is no mark."""
-    _mark(session, label).unlink(missing_ok=True)
+    _mark(here, label).unlink(missing_ok=True)
 
 
-def is_proven(session: Session, label: VariantLabel) -> bool:
+def is_proven(here: Invocation, label: VariantLabel) -> bool:
     """Whether the variant's last build has passed all checks, so that dist/ has its result."""
-    return not _mark(session, label).exists()
+    return not _mark(here, label).exists()
 
 
-def _mark(session: Session, label: VariantLabel) -> Path:
-    return session.context.state / "variants" / label.app / label.abi / "unproven"
+def _mark(here: Invocation, label: VariantLabel) -> Path:
+    return here.context.state / "variants" / label.app / label.abi / "unproven"
 
 
-def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[PackageReport]:
-    into = session.context.dist / app.name / FOLDER
+def _of_app(here: Invocation, app: App, built: frozenset[str]) -> Iterator[PackageReport]:
+    into = here.context.dist / app.name / FOLDER
     slots = {
         (kind if PACKAGERS[kind].JOINS_ABIS else f"{kind} {together[0]}"): (kind, together)
-        for kind, abis in packages_to_make(app, session).items()
+        for kind, abis in packages_to_make(app, here).items()
         for together in ([abis] if PACKAGERS[kind].JOINS_ABIS else [(abi,) for abi in abis])
     }
     for slot, (kind, together) in slots.items():
-        if not built.isdisjoint(together) and _fits(session, app, kind, together):
+        if not built.isdisjoint(together) and _fits(here, app, kind, together):
             if not PACKAGERS[kind].JOINS_ABIS:
-                _refuse_taken(session, app, kind, together[0], slots)
-            missing = tuple(_missing(session, app.name, together, built))
-            files = () if missing else _pack(session, app.name, kind, together, into, slot)
+                _refuse_taken(here, app, kind, together[0], slots)
+            missing = tuple(_missing(here, app.name, together, built))
+            files = () if missing else _pack(here, app.name, kind, together, into, slot)
             yield PackageReport(app.name, kind, together, files, missing)
     if into.is_dir():
         drop_packages(into, but={*slots, SLOT})
 
 
 def _refuse_taken(
-    session: Session, app: App, kind: PackageKind, abi: str, slots: Collection[str]
+    here: Invocation, app: App, kind: PackageKind, abi: str, slots: Collection[str]
 ) -> None:
     """Raises OnePackageError where the packages of another of the app's targets have the names of
     this one's: a Debian package is named after its processor alone."""
-    folder = session.context.dist / app.name
-    for name in PACKAGERS[kind].names([read_manifest(folder / abi)], session.context.env):
+    folder = here.context.dist / app.name
+    for name in PACKAGERS[kind].names([read_manifest(folder / abi)], here.context.env):
         owner = slot_of(folder / FOLDER, name)
         if owner is not None and owner in slots and owner != f"{kind} {abi}":
             raise OnePackageError(
@@ -176,17 +177,17 @@ def _refuse_taken(
             )
 
 
-def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) -> bool:
+def _fits(here: Invocation, app: App, kind: PackageKind, abis: Sequence[str]) -> bool:
     """Whether the kind has a place for the C library of compilers that were found (what zig's
     target says of it was checked with the declarations). Raises OtherCLibraryError where the app
     names the kind."""
     for abi in abis:
-        platform = PLATFORMS[session.workspace.toolchains[abi].config.system]
+        platform = PLATFORMS[here.workspace.toolchains[abi].config.system]
         wanted = platform.package_needs.get(kind)
-        if wanted is None or session.toolchain(abi).driver.c_library == wanted:
+        if wanted is None or here.toolchains.of(abi).driver.c_library == wanted:
             continue
         if app.config.packages:
-            toolchain = session.toolchain(abi)
+            toolchain = here.toolchains.of(abi)
             raise OtherCLibraryError(
                 f"a library for {abi} cannot be in a package of kind {kind}",
                 place=toolchain.place,
@@ -198,26 +199,26 @@ def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) ->
     return True
 
 
-def _sum_up(session: Session, app: App) -> None:
+def _sum_up(here: Invocation, app: App) -> None:
     """Update the list of the packages' digests, and sign it if a key is declared."""
-    into = session.context.dist / app.name / FOLDER
+    into = here.context.dist / app.name / FOLDER
     if not into.is_dir():
         return
-    key = signing_key(session)
+    key = signing_key(here)
     comment = f"{app.package_name} {app.config.version}"
     if write_sums(into, key, comment) and key is not None:
-        session.log(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
+        here.log(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
 
 
 def _pack(
-    session: Session, app: str, kind: PackageKind, abis: Sequence[str], into: Path, slot: str
+    here: Invocation, app: str, kind: PackageKind, abis: Sequence[str], into: Path, slot: str
 ) -> tuple[PackageFile, ...]:
-    dist = session.context.dist
-    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into, session.context.env)
+    dist = here.context.dist
+    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into, here.context.env)
     claim_packages(into, slot, [path.name for path in paths])
     return tuple(
         PackageFile(
-            path.relative_to(session.context.root).as_posix(),
+            path.relative_to(here.context.root).as_posix(),
             _bytes(path),
             None if path.is_dir() else sha256_of(path),
         )
@@ -232,10 +233,10 @@ def _bytes(path: Path) -> int:
 
 
 def _missing(
-    session: Session, app: str, abis: Sequence[str], built: frozenset[str]
+    here: Invocation, app: str, abis: Sequence[str], built: frozenset[str]
 ) -> Iterator[MissingAbi]:
     """The ABIs whose delivered folders do not go together with what this build made."""
-    dist = session.context.dist / app
+    dist = here.context.dist / app
     now = {read_manifest(dist / abi).fingerprint for abi in abis if abi in built}
     for abi in (abi for abi in abis if abi not in built):
         try:
@@ -245,5 +246,5 @@ def _missing(
             continue
         if {seen} != now:
             yield MissingAbi(abi, "was built from a different state of the app")
-        elif not is_proven(session, VariantLabel(app, abi)):
+        elif not is_proven(here, VariantLabel(app, abi)):
             yield MissingAbi(abi, "has not passed its checks")

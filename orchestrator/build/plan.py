@@ -3,14 +3,15 @@ cached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from orchestrator.build.execute import object_store, stored_name
+from orchestrator.build.invocation import Invocation, Prepared, parts_chosen
 from orchestrator.build.links import VariantLinks, links_of, runner_compiles
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.traced import read_traces
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all
 from orchestrator.load.declared import App
@@ -39,7 +40,7 @@ class Variant:
 
 
 def plan_variants(
-    session: Session, labels: Sequence[VariantLabel], *, generate: bool = True, last: bool = False
+    here: Invocation, labels: Sequence[VariantLabel], *, generate: bool = True, last: bool = False
 ) -> tuple[Variant, ...]:
     """Prepare and plan every label, in the order given; all selections come from the traces.
 
@@ -50,83 +51,87 @@ def plan_variants(
     raise.
     """
     found = dict[VariantLabel, Variant]()
-    groups = session.grouped(label.app for label in labels)
-    for name, same in groupby(groups, key=lambda group: group[0].name):
-        base = session.on(name)
-        for on, apps in same:
+    groups = here.runtimes.grouped(label.app for label in labels)
+    for name, same in groupby(groups, key=lambda group: group[0]):
+        base = here.runtimes.on(name)
+        for _name, apps in same:
+            runtime = here.runtimes.of(apps[0])
             own = [label for label in labels if label.app in apps]
-            found |= _plan_on(on, own, generate)
+            found |= _plan_on(here, runtime, own, generate)
             if last:
-                on.forget_plans()
-                if on is not base:
-                    on.runtime.forget_index()
+                runtime.forget_plans()
+                if runtime is not base:
+                    runtime.forget_index()
         # after all of them: an app's own sources are a layer over the same index
         if last:
-            base.runtime.forget_index()
+            base.forget_index()
     return tuple(found[label] for label in labels)
 
 
 def _plan_on(
-    session: RuntimeSession, labels: Sequence[VariantLabel], generate: bool
+    here: Invocation, runtime: Runtime, labels: Sequence[VariantLabel], generate: bool
 ) -> dict[VariantLabel, Variant]:
     """The variants of one runtime's apps."""
-    traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
-    prepared = session.prepare_planning(label.abi for label in labels)
-    requests = variant_requests(session, labels, traces)
-    objects = plan_all(session, prepared, requests, generate=generate)
+    traces = {app: read_traces(here, here.workspace.apps[app]) for app in apps_of(labels)}
+    prepared = here.prepare(runtime, (label.abi for label in labels))
+    requests = variant_requests(here, runtime, labels, traces)
+    objects = plan_all(prepared, requests, generate=generate)
     return {
         label: Variant(
             label=label,
-            app=session.workspace.apps[label.app],
+            app=here.workspace.apps[label.app],
             traces=traces[label.app],
             selection=one.selection,
             objects=objects[one.label],
-            links=links_of(session, prepared, label.app, objects[one.label]),
+            links=links_of(prepared, label.app, objects[one.label]),
         )
         for label, one in zip(labels, requests, strict=True)
     }
 
 
 def variant_requests(
-    session: RuntimeSession, labels: Iterable[VariantLabel], traces: Mapping[str, Sequence[Trace]]
+    here: Invocation,
+    runtime: Runtime,
+    labels: Collection[VariantLabel],
+    traces: Mapping[str, Sequence[Trace]],
 ) -> tuple[VariantRequest, ...]:
     """What to plan for each label, from the traces of its app's models and what the app adds."""
-    extra = {app: session.extra_operators(session.workspace.apps[app]) for app in traces}
+    apps = {app: here.workspace.apps[app] for app in traces}
+    configs = {label.abi: here.toolchains.config(label.abi) for label in labels}
+    extra = {app: runtime.extra_operators(apps[app]) for app in traces}
     roots = {
         app: {o for trace in traces[app] for o in trace.root_operators}.union(extra[app])
         for app in traces
     }
     called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
-    kernels = {app: session.kernels_for(roots[app]) for app in traces}
+    kernels = {app: runtime.kernels_for(roots[app]) for app in traces}
     selections = {
         app: with_extra(
-            session.runtime.index,
+            runtime.index,
             kernels[app],
             select(
-                session.runtime.index,
+                runtime.index,
                 kernels[app],
                 traces[app],
-                session.workspace.apps[app].selection,
-                session.unrun_units(session.workspace.apps[app], traces[app]),
+                apps[app].selection,
+                here.models.unrun_units(apps[app], traces[app]),
             ),
             extra[app],
         )
         for app in traces
     }
     selections |= {
-        app: with_addon_dtypes(selection, session.runtime.version.addons)
+        app: with_addon_dtypes(selection, runtime.version.addons)
         for app, selection in selections.items()
-        if session.workspace.apps[app].config.extensible
+        if apps[app].config.extensible
     }
     hot = {
-        app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
+        app: hot_units(runtime, {tag for trace in traces[app] for tag in trace.hot_tags})
         for app in traces
     }
-    lean = {
-        app: session.lean_units(session.upgraded(session.workspace.apps[app], traces[app]))
-        for app in traces
-    }
-    cut = {app: session.cut_units(roots[app]) for app in traces}
+    lean = {app: runtime.lean_units(here.models.upgraded(apps[app], traces[app])) for app in traces}
+    parts = {app: parts_chosen(apps[app].kernels) for app in apps}
+    cut = {app: runtime.cut_units(roots[app]) for app in traces}
     return tuple(
         VariantRequest(
             label=str(label),
@@ -134,21 +139,21 @@ def variant_requests(
             selection=selections[label.app],
             kernels=kernels[label.app],
             purpose="release",
-            optimize=session.workspace.apps[label.app].optimize,
+            optimize=apps[label.app].optimize,
             hot=hot[label.app],
             lean=lean[label.app],
             cut=cut[label.app],
             app=label.app,
-            features=session.asked_features(
-                label.abi, label.app, roots[label.app], called[label.app]
+            features=runtime.features_of(
+                configs[label.abi], parts[label.app], roots[label.app], called[label.app]
             ),
-            cpu=session.declared_levels(label.app, label.abi),
+            cpu=runtime.declared_levels(apps[label.app], configs[label.abi]),
             multiply_adds=max((one.multiply_adds or 0 for one in traces[label.app]), default=0),
-            parts=session.kernel_parts(label.app),
-            threads=session.workspace.apps[label.app].threads,
-            self_relocation=session.workspace.apps[label.app].config.self_relocation,
-            dispatch=session.workspace.apps[label.app].config.dispatch,
-            extensible=session.workspace.apps[label.app].config.extensible,
+            parts=parts[label.app],
+            threads=apps[label.app].threads,
+            self_relocation=apps[label.app].config.self_relocation,
+            dispatch=apps[label.app].config.dispatch,
+            extensible=apps[label.app].config.extensible,
         )
         for label in labels
     )
@@ -159,7 +164,7 @@ def apps_of(labels: Iterable[VariantLabel]) -> list[str]:
     return sorted({label.app for label in labels})
 
 
-def planned(session: Session, labels: Sequence[VariantLabel]) -> PlanReport:
+def planned(here: Invocation, labels: Sequence[VariantLabel]) -> PlanReport:
     """The plan of every label; when all is prepared, nothing is run or written.
 
     Raises what reading traces, preparing and planning raise.
@@ -167,14 +172,19 @@ def planned(session: Session, labels: Sequence[VariantLabel]) -> PlanReport:
     objects = PlannedObjects()
     variants = [
         variant
-        for on, apps in session.grouped(label.app for label in labels)
-        for variant in _planned_on(on, [label for label in labels if label.app in apps], objects)
+        for _name, apps in here.runtimes.grouped(label.app for label in labels)
+        for variant in _planned_on(
+            here,
+            here.runtimes.of(apps[0]),
+            [label for label in labels if label.app in apps],
+            objects,
+        )
     ]
-    return plan_report(variants, objects.actions, present=_present(session, objects.actions))
+    return plan_report(variants, objects.actions, present=_present(here, objects.actions))
 
 
 def _planned_on(
-    session: RuntimeSession, labels: Sequence[VariantLabel], every: PlannedObjects
+    here: Invocation, runtime: Runtime, labels: Sequence[VariantLabel], every: PlannedObjects
 ) -> Iterator[PlannedVariant]:
     """The variants of one runtime's apps, one app after another: of a planned app stays what the
     report tells. All traces are read before, so that what is wrong with them is told first.
@@ -184,36 +194,36 @@ def _planned_on(
     of_app: dict[str, list[VariantLabel]] = {app: [] for app in apps_of(labels)}
     for label in labels:
         of_app[label.app].append(label)
-    traces = {app: read_traces(session, session.workspace.apps[app]) for app in of_app}
-    prepared = session.prepare_planning(label.abi for label in labels)
-    left_out = UnselectedDtypes(session.runtime.index)
+    traces = {app: read_traces(here, here.workspace.apps[app]) for app in of_app}
+    prepared = here.prepare(runtime, (label.abi for label in labels))
+    left_out = UnselectedDtypes(runtime.index)
     runners = dict[VariantSpec, tuple[Compile, ...]]()
     for app, own in of_app.items():
-        config = session.workspace.apps[app].config
-        requests = variant_requests(session, own, {app: traces.pop(app)})
-        planned = plan_all(session, prepared, requests, generate=False)
+        config = here.workspace.apps[app].config
+        requests = variant_requests(here, runtime, own, {app: traces.pop(app)})
+        planned = plan_all(prepared, requests, generate=False)
         # an app's variants have one selection, and nearly always the same needs
         switches = {one.plan.needed.switches: one.plan.selection for one in planned.values()}
         missing = {nodes: left_out.bytes(nodes, selection) for nodes, selection in switches.items()}
         for objects in (planned[request.label] for request in requests):
             spec = objects.plan.spec
             if spec.common not in runners:
-                runners[spec.common] = runner_compiles(session, prepared, spec)
+                runners[spec.common] = runner_compiles(prepared, spec)
             yield PlannedVariant(
                 app=app,
                 abi=spec.abi,
                 objects=every.numbers((*objects.compiles, *runners[spec.common])),
                 estimated_bytes=_estimated(objects, missing),
-                generated=_is_generated(session, objects),
+                generated=_is_generated(here, objects),
                 budget_bytes=config.budgets.get(spec.abi),
                 cpu_levels=spec.levels,
-                usual_levels=_has_usual_levels(session, spec),
+                usual_levels=_has_usual_levels(prepared, spec),
             )
-        session.planner.forget_apps()
+        runtime.planner.forget_apps()
 
 
-def _has_usual_levels(session: RuntimeSession, spec: VariantSpec) -> bool:
-    known = session.cpu_levels(spec.abi)
+def _has_usual_levels(prepared: Prepared, spec: VariantSpec) -> bool:
+    known = prepared.runtime.cpu_levels(prepared.config(spec.abi))
     usual = tuple(one.name for one in known if one.uses is None)
     return not spec.features or spec.levels == usual
 
@@ -224,8 +234,10 @@ def compiles_of(variant: Variant) -> tuple[Compile, ...]:
     return tuple({action.object: action for action in every}.values())
 
 
-def _is_generated(session: Session, objects: VariantObjects) -> bool:
-    return all(Path(session.fill(action.source)).is_file() for action in objects.registrations)
+def _is_generated(here: Invocation, objects: VariantObjects) -> bool:
+    return all(
+        Path(here.runtimes.fill(action.source)).is_file() for action in objects.registrations
+    )
 
 
 def _estimated(objects: VariantObjects, missing: Mapping[frozenset[int], int]) -> int:
@@ -235,8 +247,8 @@ def _estimated(objects: VariantObjects, missing: Mapping[frozenset[int], int]) -
     return needed.bytes - missing[needed.switches] + objects.library_bytes
 
 
-def _present(session: Session, compiles: Sequence[Compile]) -> frozenset[str]:
+def _present(here: Invocation, compiles: Sequence[Compile]) -> frozenset[str]:
     """Which of the objects and precompiled headers the cache holds, by their names alone."""
     inputs = (*(action.object for action in compiles), *precompiled_headers(compiles))
-    outputs = {stored_name(session, output): output for output in inputs}
-    return frozenset(outputs[name] for name in object_store(session).listed(outputs))
+    outputs = {stored_name(here, output): output for output in inputs}
+    return frozenset(outputs[name] for name in object_store(here).listed(outputs))

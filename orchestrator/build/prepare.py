@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
-from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.build.fetch import fetch_runtime
+from orchestrator.build.native import NATIVE, header_texts, own_header, own_native_files
+from orchestrator.build.runtime import Runtime
 from orchestrator.compilers.zig import zig_library
 from orchestrator.context import Context
-from orchestrator.index.entry import load_entry, loader_symbols, recording_symbols
-from orchestrator.index.layers import LayerUnit, layered
-from orchestrator.index.model import (
-    IndexUnreadableError,
-    RuntimeIndex,
-    load_index,
-    with_own_units,
-)
 from orchestrator.libraries.features import headers_of_units, own_units
 from orchestrator.load.declared import Workspace
-from orchestrator.plan.native_files import NativeFiles, native_files
 from orchestrator.plan.unity import UnityRules
 from orchestrator.plan.variant import OWN, OwnFlags, OwnHeader, RuntimeFacts
 from orchestrator.pytorch.configure import write_configured_headers
-from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.pytorch.generated import generate_sources, generated_identity
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.tree import TreeRules
-from orchestrator.values.config import DEFAULT_RUNTIME, RuntimePin, ThirdPartyPin
+from orchestrator.values.config import RuntimePin, ThirdPartyPin
 from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.operators import OperatorName
 
-NATIVE = Path(__file__).parent.parent / "native"
 # Headers of ours that any of PyTorch's own units may read. What a single unit reads first
 # (`include` in the version's data) is in that unit's fingerprint.
 _READ_BY_UNITS = (
@@ -44,129 +32,12 @@ _READ_BY_UNITS = (
     "selection/c10/util/Exception.h",
     "stubs/cpuinfo.h",
 )
-_QUOTED = re.compile(r'^#include "(.+)"', re.MULTILINE)
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class PreparedRuntime:
-    """A runtime on this machine, ready to plan and compile with.
-
-    name      as WORKSPACE has it
-    pin       what it pins by that name
-    folders   ninja variable -> absolute folder
-    renamed   variables of all runtimes' actions -> its own, where its folders are not the default's
-    facts     what the planner needs besides the index
-    native    our own C and C++ files
-    parts     what `facts.identity` is the digest of
-    base, own_units  of an app with sources of its own: the runtime without, and the units that they
-                     add to its index
-    """
-
-    name: str
-    pin: RuntimePin
-    dialect: Dialect
-    fetched: FetchedRuntime
-    generated: Path
-    configured: Path
-    folders: dict[str, str]
-    renamed: Mapping[str, str]
-    facts: RuntimeFacts
-    native: NativeFiles
-    parts: Mapping[str, object]
-    base: PreparedRuntime | None = None
-    own_units: tuple[LayerUnit, ...] = ()
-
-    @property
-    def version(self) -> VersionData:
-        """The facts about its version."""
-        return self.dialect.facts
-
-    @cached_property
-    def index(self) -> RuntimeIndex:
-        """The shipped index, with units of ours that register operators.
-
-        Raises IndexUnreadableError where it is not of this source tree.
-        """
-        if self.base is not None:
-            return layered(self.base.index, self.own_units)
-        return whole_index(self.dialect, self.fetched.digest, self.name)
-
-    def forget_index(self) -> None:
-        """Free the index's memory, some 40 MB. `index` reads it again, which takes 0.2 s."""
-        self.__dict__.pop("index", None)
-
-    @cached_property
-    def entry(self) -> frozenset[str]:
-        """The symbols that every variant's own native code references, and roots that nothing
-        references."""
-        if self.base is not None:
-            return self.base.entry
-        loaders = loader_symbols(self.index, self.dialect.symbols)
-        return load_entry(self.dialect).library | loaders
-
-    @cached_property
-    def tracer_entry(self) -> frozenset[str]:
-        """More of them, of a tracer."""
-        if self.base is not None:
-            return self.base.tracer_entry
-        recording = recording_symbols(self.index, self.dialect.symbols)
-        return load_entry(self.dialect).tracer | recording
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What planning reads of this machine: found, and tried, before it begins.
-
-    toolchains  ABI -> its toolchain, whose capabilities are known
-    """
-
-    toolchains: Mapping[str, ResolvedToolchain]
-
-    def toolchain(self, abi: str) -> ResolvedToolchain:
-        """The toolchain of an ABI that was prepared."""
-        return self.toolchains[abi]
-
-
-def shipped_index(dialect: Dialect, tree: str, runtime: str = DEFAULT_RUNTIME) -> RuntimeIndex:
-    """The index of a version, for a pinned runtime of that name.
-
-    Raises IndexUnreadableError where it is missing, damaged or of another source tree.
-    """
-    option = "" if runtime == DEFAULT_RUNTIME else f" --runtime {runtime}"
-    make = f"run: ./orchestrate runtime index{option}"
-    try:
-        index = load_index(dialect.index)
-    except IndexUnreadableError as error:
-        error.hint = make
-        raise
-    if index.tree != tree:
-        raise IndexUnreadableError(
-            f"the runtime index of PyTorch {dialect.version} was made from another source tree",
-            expected=tree,
-            seen=index.tree,
-            hint=make,
-        )
-    return index
-
-
-def whole_index(dialect: Dialect, tree: str, runtime: str = DEFAULT_RUNTIME) -> RuntimeIndex:
-    """The shipped index, with units of ours that register operators; see `shipped_index`."""
-    return with_ours(shipped_index(dialect, tree, runtime), dialect)
-
-
-def with_ours(index: RuntimeIndex, dialect: Dialect) -> RuntimeIndex:
-    """The index of a version, extended by our own units that register operators, as if they were
-    PyTorch's. The shipped index does not have them."""
-    return with_own_units(
-        index,
-        ((OWN + one.source, one.operators, one.symbols) for one in own_units(dialect)),
-    )
 
 
 def prepare_runtime(
     workspace: Workspace, name: str, context: Context, progress: Progress
-) -> PreparedRuntime:
+) -> Runtime:
     """Fetch, generate and configure what the workspace pins by a name; quick when all is there."""
     pin = workspace.config.pins[name]
     dialect = dialect_of(pin.pytorch)
@@ -233,7 +104,7 @@ def prepare_runtime(
             for one in own_units(dialect)
         },
     )
-    return PreparedRuntime(
+    return Runtime(
         name=name,
         pin=pin,
         dialect=dialect,
@@ -245,6 +116,7 @@ def prepare_runtime(
         facts=facts,
         native=own_native_files(),
         parts=parts,
+        backends=workspace.config.defaults.backends,
     )
 
 
@@ -300,20 +172,6 @@ def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
     }
 
 
-def own_header(
-    path: str, by_choice: bool = False, *, behind: bool = False, first: bool = False
-) -> OwnHeader:
-    """A header of ours, by its path under native/; the digest covers what it includes in quotes as
-    well.
-
-    by_choice  only variants whose specification asks for it are compiled with it
-    behind     the unit reads it after its projection
-    first      the unit reads it before every other header
-    """
-    digest = text_digest("".join(header_texts(NATIVE / path)))
-    return OwnHeader(path, digest, by_choice, behind, first)
-
-
 def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFlags]:
     """unit -> flags that the version's data gives it; a unit takes the first rule that has it."""
     found: dict[str, OwnFlags] = {}
@@ -328,38 +186,12 @@ def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFla
     return found
 
 
-def header_texts(header: Path) -> tuple[str, ...]:
-    """The texts of a header of ours and of all that it includes in quotes, which are ours too."""
-    return tuple(headers_read(header).values())
-
-
-def headers_read(header: Path) -> dict[Path, str]:
-    """Path -> text of a header of ours and of all that it includes in quotes, each once.
-
-    Angle brackets are PyTorch's and the system's headers, which have identities of their own.
-    """
-    texts: dict[Path, str] = {}
-    wanted = [header]
-    while wanted:
-        path = wanted.pop()
-        if path not in texts:
-            texts[path] = path.read_text()
-            wanted += [path.parent / name for name in _QUOTED.findall(texts[path])]
-    return texts
-
-
 def unity_rules(version: VersionData) -> UnityRules:
     """The version's rules for unity shards."""
     data = version.unity
     return UnityRules(
-        usual=frozenset(data.usual),
+        usual=frozenset(map(OperatorName, data.usual)),
         cost=data.cost,
         undefine=tuple(data.undefine),
         alone=frozenset(one.unit for one in data.alone),
     )
-
-
-def own_native_files() -> NativeFiles:
-    """Our own sources and headers in C and C++ (`.h`, `.cpp`, `.c`) under native/."""
-    paths = (p for p in NATIVE.rglob("*") if p.suffix in {".h", ".cpp", ".c"})
-    return native_files({p.relative_to(NATIVE).as_posix(): p.read_bytes() for p in paths})

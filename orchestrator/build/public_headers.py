@@ -6,8 +6,9 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.build.prepare import NATIVE
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.native import NATIVE
+from orchestrator.build.runtime import Runtime
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.deliver.headers import HeaderFile, headers_from_depfile
 from orchestrator.errors import OrchestratorError
@@ -33,40 +34,40 @@ class ProbeFailedError(OrchestratorError):
     """The header probe does not compile with a toolchain."""
 
 
-def delivered_headers(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ...]:
+def delivered_headers(here: Invocation, runtime: Runtime, abi: str) -> tuple[HeaderFile, ...]:
     """PyTorch's headers for the C++ API; found once for a runtime and toolchain, then cached.
 
     The variants of one invocation share the value: it has thousands of paths. Raises
     ProbeFailedError.
     """
-    if abi not in session.public_headers:
-        session.public_headers[abi] = _find(session, abi)
-    return session.public_headers[abi]
+    if abi not in runtime.public_headers:
+        runtime.public_headers[abi] = _find(here, runtime, abi)
+    return runtime.public_headers[abi]
 
 
-def _find(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ...]:
-    toolchain = session.toolchain(abi)
-    flags = _flags(session, abi)
+def _find(here: Invocation, runtime: Runtime, abi: str) -> tuple[HeaderFile, ...]:
+    toolchain = here.toolchains.of(abi)
+    flags = _flags(here, runtime, abi)
     key = fingerprint(
         {
-            "runtime": session.runtime.facts.identity,
+            "runtime": runtime.facts.identity,
             "toolchain": toolchain.identity,
             "flags": flags,
-            "roots": sorted(_roots(session, abi)),
+            "roots": sorted(_roots(here, runtime, abi)),
             "probe": _PROBE.read_text(),
             "consumer": _consumer_headers(),
         }
     )
-    stored = session.context.cache / "headers" / f"{key}.json"
+    stored = here.context.cache / "headers" / f"{key}.json"
     named = _read(stored)
     if named is not None:
-        return tuple(HeaderFile(session.fill(one.source), one.destination) for one in named)
-    several = len(session.workspace.config.pins) > 1
-    of_runtime = f"{session.name}'s" if several else "the"
-    session.log(f"finding the headers of {of_runtime} C++ API for {abi}")
-    roots = {session.fill(root): prefix for root, prefix in _roots(session, abi).items()}
-    headers = tuple(headers_from_depfile(_depfile(session, abi, flags), roots))
-    listed = [[_named(session, h.source), h.destination] for h in headers]
+        return tuple(HeaderFile(runtime.fill(one.source), one.destination) for one in named)
+    several = len(here.workspace.config.pins) > 1
+    of_runtime = f"{runtime.name}'s" if several else "the"
+    here.log(f"finding the headers of {of_runtime} C++ API for {abi}")
+    roots = {runtime.fill(root): prefix for root, prefix in _roots(here, runtime, abi).items()}
+    headers = tuple(headers_from_depfile(_depfile(here, runtime, abi, flags), roots))
+    listed = [[_named(runtime, h.source), h.destination] for h in headers]
     # a cache that can only be read serves too
     with suppress(OSError):
         write_text(stored, json.dumps([_digest(listed), listed]))
@@ -80,12 +81,12 @@ def _consumer_headers() -> str:
     return fingerprint({path.relative_to(folder).as_posix(): path.read_text() for path in files})
 
 
-def _named(session: RuntimeSession, path: str) -> str:
+def _named(runtime: Runtime, path: str) -> str:
     """A path with a `$variable` for its folder, as it is for every workspace and installation.
 
     A runtime's folders have its own names and, in a workspace with several, longer ones.
     """
-    folders = [(name, f) for name, f in session.folders.items() if path.startswith(f"{f}/")]
+    folders = [(name, f) for name, f in runtime.own_folders.items() if path.startswith(f"{f}/")]
     if not folders:
         return path
     name, folder = min(folders, key=lambda one: (-len(one[1]), len(one[0]), one[0]))
@@ -108,40 +109,40 @@ def _digest(listed: object) -> str:
     return fingerprint({"headers": listed})
 
 
-def consumer_definitions(session: RuntimeSession, abi: str) -> tuple[str, ...]:
+def consumer_definitions(here: Invocation, runtime: Runtime, abi: str) -> tuple[str, ...]:
     """The macros with which a consumer must compile PyTorch's public headers, since they change
     what the headers mean, and so the ABI: `NAME` or `NAME=value`, without -D, sorted."""
-    flags = _unit_flags(session, abi)
+    flags = _unit_flags(here, runtime, abi)
     return tuple(
         sorted(
             flag.removeprefix("-D")
-            for flag in (*session.toolchain(abi).compile_flags, *flags)
+            for flag in (*here.toolchains.of(abi).compile_flags, *flags)
             if flag.startswith("-D") and not flag.startswith(_NOT_FOR_CONSUMERS)
         )
     )
 
 
-def _flags(session: RuntimeSession, abi: str) -> list[str]:
-    flags = _unit_flags(session, abi)
-    return [_for_consumer(f) for f in (*session.toolchain(abi).compile_flags, *flags)]
+def _flags(here: Invocation, runtime: Runtime, abi: str) -> list[str]:
+    flags = _unit_flags(here, runtime, abi)
+    return [_for_consumer(f) for f in (*here.toolchains.of(abi).compile_flags, *flags)]
 
 
-def _unit_flags(session: RuntimeSession, abi: str) -> tuple[str, ...]:
+def _unit_flags(here: Invocation, runtime: Runtime, abi: str) -> tuple[str, ...]:
     return unit_flags(
-        session.runtime.dialect.flags,
+        runtime.dialect.flags,
         language="c++",
         kernel=False,
         hot=False,
         optimize="size",
         purpose="release",
-        system=session.toolchain(abi).config.system,
+        system=here.toolchains.of(abi).config.system,
     )
 
 
-def _roots(session: RuntimeSession, abi: str) -> dict[str, str]:
+def _roots(here: Invocation, runtime: Runtime, abi: str) -> dict[str, str]:
     """Include folders, with `$variables`, by where their headers go: see `headers_from_depfile`."""
-    flags = session.runtime.dialect.flags
-    of_toolchain = own_folders(session.toolchain(abi).compile_flags)
+    flags = runtime.dialect.flags
+    of_toolchain = own_folders(here.toolchains.of(abi).compile_flags)
     folders = (*of_toolchain, *(f for f in flags.include if f not in flags.unexported))
     return {_for_consumer(f): "ATen" if f.endswith("/ATen") else "" for f in folders}
 
@@ -151,10 +152,10 @@ def _for_consumer(text: str) -> str:
     return text.replace("$native/selection", _CONSUMER)
 
 
-def _depfile(session: RuntimeSession, abi: str, flags: list[str]) -> str:
-    argv = [str(session.toolchain(abi).cxx), *map(session.fill, flags), "-M", str(_PROBE)]
-    env = compiler_environment(session.context.cache, session.context.env, session.context.state)
-    done = session.context.runner.run(Command(argv, env))
+def _depfile(here: Invocation, runtime: Runtime, abi: str, flags: list[str]) -> str:
+    argv = [str(here.toolchains.of(abi).cxx), *map(runtime.fill, flags), "-M", str(_PROBE)]
+    env = compiler_environment(here.context.cache, here.context.env, here.context.state)
+    done = here.context.runner.run(Command(argv, env))
     if done.code:
         raise ProbeFailedError(
             f"the headers of the C++ API do not compile for {abi}",

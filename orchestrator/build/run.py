@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from orchestrator.build.development import Base, Development, Shard
 from orchestrator.build.execute import View
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_contents import (
     errors_of,
     missing_dtypes,
@@ -103,7 +104,8 @@ class RanModel:
 
 
 def run_in_development(
-    session: RuntimeSession,
+    here: Invocation,
+    runtime: Runtime,
     subject: Subject,
     *,
     repeat: int | None,
@@ -118,20 +120,23 @@ def run_in_development(
     Raises NoDevelopmentLibraryError, RunFailedError, and what `require_accepted`, planning,
     compiling and linking raise.
     """
-    development = Development(session, jobs, view)
+    development = Development(here, runtime, jobs, view)
     development.require()
-    kernels = session.kernels_for(subject.roots)
-    operators, wide = probable_operators(session, subject), probably_wide(session, subject)
+    kernels = runtime.kernels_for(subject.roots)
+    operators, wide = (
+        probable_operators(here, runtime, subject),
+        probably_wide(here, runtime, subject),
+    )
     attempts: list[Attempt] = []
     while True:
         began = time.monotonic()
         with ExitStack() as held:
-            with _alone(session):
+            with _alone(here):
                 base = development.base
                 shard = development.shard(subject.roots, operators, wide)
                 held.enter_context(in_use(shard.path))
             made = time.monotonic()
-            seen = _run(session, subject, base, shard, with_arguments)
+            seen = _run(here, subject, base, shard, with_arguments)
         missing, dtypes = missing_operators(seen), missing_dtypes(seen)
         seconds = (made - began, time.monotonic() - made)
         shown = tuple(f"{tag} for {dtype}" for tag, dtype in sorted(dtypes.items()))
@@ -139,41 +144,41 @@ def run_in_development(
         new, wider = frozenset(missing) - operators, dtypes.keys() - wide
         if not (new or wider) or not new <= kernels.by_operator.keys():
             break
-        session.log(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
+        here.log(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
         operators |= new
         wide |= wider
-    result = _checked(session, subject, seen, attempts)
+    result = _checked(here, subject, seen, attempts)
     timed = None
     # its folder is the next one's, too; and nothing else of this workspace runs beside the model
-    with _alone(session):
-        remember(session, subject, operators, wide)
+    with _alone(here):
+        remember(here, runtime, subject, operators, wide)
         if repeat is not None:
             # the base has all dtypes of its own kernels, so none of those was missing
             ran = wide_tags(result.get("kernel_tags") or {})
-            needs = _seen(session, subject, base, attempts[-1].shard, wide | ran)
-            timed, times = _time(session, subject, needs, repeat, jobs, view)
+            needs = _seen(here, runtime, subject, base, attempts[-1].shard, wide | ran)
+            timed, times = _time(here, runtime, subject, needs, repeat, jobs, view)
             result = {**result, "runs": _with_times(result["runs"], times)}
     return RanModel(
         subject,
-        session.runtime.version.version,
+        runtime.version.version,
         base,
         tuple(attempts),
         result,
-        _verdict(session, subject, seen),
+        _verdict(here, subject, seen),
         timed,
-        None if subject.app is None else _growth(session, subject, subject.app, result),
+        None if subject.app is None else _growth(runtime, subject, subject.app, result),
     )
 
 
 @contextmanager
-def _alone(session: Session) -> Iterator[None]:
+def _alone(here: Invocation) -> Iterator[None]:
     """While something is compiled or written, and not while the model runs."""
-    with workspace_lock(session.context.state, True, session.log, "run"):
+    with workspace_lock(here.context.state, True, here.log, "run"):
         yield
 
 
 def _run(
-    session: RuntimeSession,
+    here: Invocation,
     subject: Subject,
     base: Base,
     shard: Shard,
@@ -184,24 +189,29 @@ def _run(
         [str(base.runner), *options],
         subject.path,
         subject.config,
-        session.context.env,
+        here.context.env,
         libraries=base.extended.path.parent,
         recorded=subject.recorded,
         addon=shard.path,
         with_arguments=with_arguments,
-        runner=session.context.runner,
+        runner=here.context.runner,
     )
 
 
 def _seen(
-    session: RuntimeSession, subject: Subject, base: Base, shard: Shard, wide: frozenset[str]
+    here: Invocation,
+    runtime: Runtime,
+    subject: Subject,
+    base: Base,
+    shard: Shard,
+    wide: frozenset[str],
 ) -> Seen:
     """The traces that a library to time the model in is cut by, unless it has other inputs than
     those: then by what it had when it ran."""
     trace, traces = subject.trace or subject.earlier, tuple[Trace, ...]()
-    if subject.app is not None and subject.trace is not None and _as_traced(session, subject):
-        traces = (subject.trace, *_others(session, subject, subject.app))
-    work = _work(session, subject, base, shard) if trace is None else trace
+    if subject.app is not None and subject.trace is not None and _as_traced(here, subject):
+        traces = (subject.trace, *_others(here, subject, subject.app))
+    work = _work(here, runtime, subject, base, shard) if trace is None else trace
     hot = None if work is None else work.hot_tags
     products = 0 if work is None else work.multiply_adds or 0
     archive = subject.info.archive_version
@@ -209,26 +219,27 @@ def _seen(
 
 
 def _work(
-    session: RuntimeSession, subject: Subject, base: Base, shard: Shard
+    here: Invocation, runtime: Runtime, subject: Subject, base: Base, shard: Shard
 ) -> RecordedWork | None:
     """What the recorder sees of a model without a trace; None where that fails."""
-    seen = _run(session, subject, base, shard, False, "--record")
+    seen = _run(here, subject, base, shard, False, "--record")
     if errors_of(seen) or seen.result is None:
         return None
-    return recorded_work(seen.result["trace"], len(seen.result["runs"]), scales(session))
+    return recorded_work(seen.result["trace"], len(seen.result["runs"]), scales(runtime))
 
 
-def _others(session: RuntimeSession, subject: Subject, app: App) -> Iterator[Trace]:
+def _others(here: Invocation, subject: Subject, app: App) -> Iterator[Trace]:
     """The current locks of an app's other models: its library is cut for all."""
     for model in app.config.models:
         if model.name != subject.name:
             lock = readable_lock(lock_path(app.folder, model.name))
-            if lock is not None and lock.identity == session.trace_identity(app, model):
+            if lock is not None and lock.identity == here.models.trace_identity(app, model):
                 yield lock
 
 
 def _time(
-    session: RuntimeSession,
+    here: Invocation,
+    runtime: Runtime,
     subject: Subject,
     needs: Seen,
     repeat: int,
@@ -240,16 +251,16 @@ def _time(
     Raises RunFailedError, and what planning, compiling and linking raise.
     """
     began = time.monotonic()
-    library = timed_library(session, subject.app, needs, jobs=jobs, view=view)
+    library = timed_library(here, runtime, subject.app, needs, jobs=jobs, view=view)
     made = time.monotonic() - began
     ran = run_model(
         [str(library.runner), "--time", "--repeat", str(repeat)],
         subject.path,
         subject.config,
-        session.context.env,
+        here.context.env,
         libraries=library.folder,
         recorded=subject.recorded,
-        runner=session.context.runner,
+        runner=here.context.runner,
     )
     if ran.stderr == still_running():
         raise RunFailedError(
@@ -304,7 +315,7 @@ def require_accepted(seen: RunnerResult, shard: Shard) -> None:
 
 
 def _checked(
-    session: Session, subject: Subject, seen: RunnerResult, attempts: Sequence[Attempt]
+    here: Invocation, subject: Subject, seen: RunnerResult, attempts: Sequence[Attempt]
 ) -> dict[str, Any]:
     """The result of a model that ran. Raises RunFailedError, and what `require_accepted` raises."""
     place = Place(str(subject.path))
@@ -333,21 +344,21 @@ def _checked(
     )
 
 
-def _verdict(session: RuntimeSession, subject: Subject, seen: RunnerResult) -> VerifyResult | None:
-    if subject.app is None or subject.trace is None or not _as_traced(session, subject):
+def _verdict(here: Invocation, subject: Subject, seen: RunnerResult) -> VerifyResult | None:
+    if subject.app is None or subject.trace is None or not _as_traced(here, subject):
         return None
-    runs = read_runs(subject.app.folder, subject.trace, session.context.root)
+    runs = read_runs(subject.app.folder, subject.trace, here.context.root)
     return verify(subject.name, runs, seen)
 
 
-def _as_traced(session: RuntimeSession, subject: Subject) -> bool:
+def _as_traced(here: Invocation, subject: Subject) -> bool:
     """Whether an app's model is run on its own inputs."""
     assert subject.app is not None
-    return subject.recorded == session.shipped(subject.app, _model_of(subject)).inputs
+    return subject.recorded == here.models.shipped(subject.app, _model_of(subject)).inputs
 
 
 def _growth(
-    session: RuntimeSession, subject: Subject, app: App, result: Mapping[str, Any]
+    runtime: Runtime, subject: Subject, app: App, result: Mapping[str, Any]
 ) -> Growth | None:
     """What the app's library, as its locks select it, would grow by; what `extra:` adds to it does
     not count."""
@@ -362,9 +373,9 @@ def _growth(
     )
     if not (operators or dtypes):
         return Growth()
-    runtime, index = session.runtime, session.runtime.index
+    index = runtime.index
     roots = subject.roots.union(*(lock.root_operators for lock in locks))
-    kernels = session.kernels_for(roots)
+    kernels = runtime.kernels_for(roots)
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
     always = runtime.facts.always_for("release")
     library = Grown(
@@ -372,7 +383,7 @@ def _growth(
         kernels,
         entry=entry_nodes(index, runtime.entry, runtime.dialect.symbols),
         units=frozenset(numbers[path] for path in (*always, *runtime.facts.app_units)),
-        cut=frozenset(numbers[path] for path in session.cut_units(roots)),
+        cut=frozenset(numbers[path] for path in runtime.cut_units(roots)),
         selection=select(index, kernels, locks, app.selection),
     )
     return growth(library, operators, dtypes)

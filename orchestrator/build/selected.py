@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.runtime import Runtime
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.render import render
 from orchestrator.codegen.requests import RegistrationRequest
@@ -23,27 +23,25 @@ class OtherSelectionError(OrchestratorError):
 
 
 def selection_fact(
-    session: RuntimeSession, selection: Selection, request: RegistrationRequest
+    runtime: Runtime, selection: Selection, request: RegistrationRequest
 ) -> SelectionFact:
     """The selection as the manifest records it: names, dtypes by kernel tag, and as
     `resolved_operators` the selected operators that the variant does not register, since only code
     calls them."""
-    return SelectionFact(**_fields(session, selection, request))
+    return SelectionFact(**_fields(runtime, selection, request))
 
 
 def selection_unit(
-    session: RuntimeSession, selection: Selection, request: RegistrationRequest
+    runtime: Runtime, selection: Selection, request: RegistrationRequest, cache: Path
 ) -> GeneratedUnit:
     """The unit by which a library says its selection's digest (`lta_selection_digest`)."""
     # not by the fact, which checks names that are a trace's or the index's, one by one
-    digest = selection_digest(_fields(session, selection, request))
+    digest = selection_digest(_fields(runtime, selection, request))
     text = render("selection.cpp.j2", digest=digest)
-    return unit_of("selection", text, session.context.cache / "selections")
+    return unit_of("selection", text, cache / "selections")
 
 
-def _fields(
-    session: RuntimeSession, selection: Selection, request: RegistrationRequest
-) -> dict[str, Any]:
+def _fields(runtime: Runtime, selection: Selection, request: RegistrationRequest) -> dict[str, Any]:
     """The fields of `selection_fact`, sorted as they are in it."""
     dtypes = selection.kernel_dtypes
     return {
@@ -52,8 +50,8 @@ def _fields(
         "custom_classes": _sorted(selection.custom_classes),
         "build_features": _sorted(selection.build_features),
         "root_operators": _sorted(selection.root_operators),
-        "resolved_operators": _sorted(_resolved(session, selection, request)),
-        "backends": _sorted({*session.backends}),
+        "resolved_operators": _sorted(_resolved(runtime, selection, request)),
+        "backends": _sorted({*runtime.backends}),
     }
 
 
@@ -62,11 +60,11 @@ def _sorted(names: Collection[str]) -> tuple[str, ...]:
 
 
 def _resolved(
-    session: RuntimeSession, selection: Selection, request: RegistrationRequest
+    runtime: Runtime, selection: Selection, request: RegistrationRequest
 ) -> tuple[str, ...]:
     """The selected operators that the variant does not register: only code calls them."""
-    kernels = session.kernels_for(selection.root_operators)
-    paths = session.unit_paths
+    kernels = runtime.kernels_for(selection.root_operators)
+    paths = runtime.unit_paths
     registered = set(request.operators)
     return tuple(
         operator

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.subject import Subject, readable_locks
 from orchestrator.plan.development import NAME, entered_operators, guess, wide_tags
 from orchestrator.select.closure import Registry
@@ -19,87 +20,99 @@ from orchestrator.select.policy import static_selection
 from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_if_changed
 from orchestrator.trace.set_up import KERNEL_TAGS, called_by_model, dtypes_of_model
+from orchestrator.values.operators import OperatorName
 from orchestrator.verify.verdict import RunnerResult
 
 
-def probable_operators(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+def probable_operators(
+    here: Invocation, runtime: Runtime, subject: Subject
+) -> frozenset[OperatorName]:
     """The operators that the model has at first."""
-    kernels = session.kernels_for(subject.roots)
+    kernels = runtime.kernels_for(subject.roots)
     known = kernels.by_operator.keys()
-    remembered = _remembered(session, subject, "operators")
+    remembered = _remembered(here, runtime, subject, "operators")
     if remembered:
-        return subject.roots | (remembered & known)
+        return subject.roots | (known & remembered)
     trace = subject.trace or subject.earlier
     if trace is not None:
         return subject.roots | (called_by_model(trace) & known)
-    called = frozenset[str]().union(*map(called_by_model, readable_locks(session)))
-    called |= frozenset(session.runtime.version.usual_calls)
-    return _guessed(session, kernels, subject.roots, called)
+    called = frozenset[OperatorName]().union(*map(called_by_model, readable_locks(here, runtime)))
+    called |= frozenset(map(OperatorName, runtime.version.usual_calls))
+    return _guessed(runtime, kernels, subject.roots, called)
 
 
-def recorded_operators(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+def recorded_operators(
+    here: Invocation, runtime: Runtime, subject: Subject
+) -> frozenset[OperatorName]:
     """The operators that a model has at first that is recorded: with those of the recorder's set-up
     calls, which every lock has."""
-    runtime, kernels = session.runtime, session.kernels_for(subject.roots)
+    kernels = runtime.kernels_for(subject.roots)
     entered = frozenset(entered_operators(runtime.index, runtime.tracer_entry).values())
     own = subject.trace or subject.earlier
     if own is not None:
         called = frozenset(own.called_operators) & kernels.by_operator.keys()
     else:
-        locks = [frozenset(lock.called_operators) for lock in readable_locks(session)]
-        common = frozenset.intersection(*locks) if locks else frozenset[str]()
-        common |= frozenset(runtime.version.usual_calls)
-        called = _guessed(session, kernels, entered, common)
-    return probable_operators(session, subject) | entered | called
+        locks = [frozenset(lock.called_operators) for lock in readable_locks(here, runtime)]
+        common = frozenset.intersection(*locks) if locks else frozenset[OperatorName]()
+        common |= frozenset(map(OperatorName, runtime.version.usual_calls))
+        called = _guessed(runtime, kernels, entered, common)
+    return probable_operators(here, runtime, subject) | entered | called
 
 
 def _guessed(
-    session: RuntimeSession, kernels: Registry, roots: frozenset[str], called: frozenset[str]
-) -> frozenset[str]:
-    closure = static_selection(session.runtime.index, kernels, roots, NAME).operators
+    runtime: Runtime,
+    kernels: Registry,
+    roots: frozenset[OperatorName],
+    called: frozenset[OperatorName],
+) -> frozenset[OperatorName]:
+    closure = static_selection(runtime.index, kernels, roots, NAME).operators
     return guess(roots, closure, called & kernels.by_operator.keys())
 
 
-def probably_wide(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+def probably_wide(here: Invocation, runtime: Runtime, subject: Subject) -> frozenset[str]:
     """The kernel tags that the model has in all dtypes at first: those that it, or any model that
     was traced, ran in an unusual one."""
-    locks = readable_locks(session) if subject.trace is None else (subject.trace,)
+    locks = readable_locks(here, runtime) if subject.trace is None else (subject.trace,)
     traced = frozenset[str]().union(*(wide_tags(dtypes_of_model(lock)) for lock in locks))
-    return traced | _remembered(session, subject, "wide_tags")
+    return traced | _remembered(here, runtime, subject, "wide_tags")
 
 
-def recorded_wide(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+def recorded_wide(here: Invocation, runtime: Runtime, subject: Subject) -> frozenset[str]:
     """The same of a model that is recorded: with those of the recorder's set-up calls."""
-    return probably_wide(session, subject) | wide_tags(KERNEL_TAGS)
+    return probably_wide(here, runtime, subject) | wide_tags(KERNEL_TAGS)
 
 
-def _notes(session: RuntimeSession, subject: Subject) -> Path:
-    tree = session.runtime.index.tree[:16]
-    return session.context.state / NAME / "calls" / f"{subject.info.sha256}-{tree}.json"
+def _notes(here: Invocation, runtime: Runtime, subject: Subject) -> Path:
+    tree = runtime.index.tree[:16]
+    return here.context.state / NAME / "calls" / f"{subject.info.sha256}-{tree}.json"
 
 
-def _remembered(session: RuntimeSession, subject: Subject, what: str) -> frozenset[str]:
+def _remembered(here: Invocation, runtime: Runtime, subject: Subject, what: str) -> frozenset[str]:
     """What the model had when it last ran; nothing where that cannot be read."""
     try:
-        names = read_json(_notes(session, subject))[what]
+        names = read_json(_notes(here, runtime, subject))[what]
         return frozenset(map(str, names))
     except (OSError, ValueError, TypeError, KeyError):
         return frozenset()
 
 
 def remember(
-    session: RuntimeSession, subject: Subject, operators: frozenset[str], wide: frozenset[str]
+    here: Invocation,
+    runtime: Runtime,
+    subject: Subject,
+    operators: frozenset[OperatorName],
+    wide: frozenset[str],
 ) -> None:
     """Note what the model had when it ran. The caller holds the workspace's lock."""
     had = {"format": 1, "operators": sorted(operators), "wide_tags": sorted(wide)}
     text = json.dumps(had) + "\n"
-    write_if_changed(_notes(session, subject), text)
+    write_if_changed(_notes(here, runtime, subject), text)
 
 
-def missing_operators(seen: RunnerResult) -> tuple[str, ...]:
+def missing_operators(seen: RunnerResult) -> tuple[OperatorName, ...]:
     """The operators that the model asked for in vain, in loading it or in one of its runs."""
     names = {
-        str(name)
+        OperatorName(name)
         for error in errors_of(seen)
         if error["code"] == "MISSING_OPERATOR"
         for name in error.get("operators", ())

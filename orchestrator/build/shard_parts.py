@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.build.addon_link import AddonPart
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.runtime import Runtime
 from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.select.closure import Registry
 from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_if_changed
+from orchestrator.values.operators import OperatorName
 
 # How many groups of operators are remembered, the newest first.
 _MOST_GROUPS: Final = 64
@@ -37,24 +38,24 @@ class BaseHas:
 
     units: frozenset[str]
     exports: Callable[[str], bool]
-    called: frozenset[str]
+    called: frozenset[OperatorName]
 
 
 def parts_of(
-    session: RuntimeSession,
+    runtime: Runtime,
     kernels: Registry,
-    roots: Collection[str],
-    groups: Sequence[frozenset[str]],
+    roots: Collection[OperatorName],
+    groups: Sequence[frozenset[OperatorName]],
     base: BaseHas,
 ) -> tuple[AddonPart, ...]:
     """The parts of a shard for a model with these root operators, in the order of `groups`."""
-    index, dialect = session.runtime.index, session.runtime.dialect
+    index, dialect = runtime.index, runtime.dialect
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
-    own = frozenset(numbers[path] for path in session.runtime.facts.app_units)
+    own = frozenset(numbers[path] for path in runtime.facts.app_units)
     steps = [(group, frozenset[int]()) for group in groups]
     if own:
         steps.append((frozenset(), own))
-    operators, before = set[str](), AddonNeeds()
+    operators, before = set[OperatorName](), AddonNeeds()
     parts = []
     for group, whole in steps:
         operators |= group
@@ -67,7 +68,7 @@ def parts_of(
                 has=base.exports,
                 entered=base.called,
                 own=frozenset(),
-                cut=frozenset(numbers[path] for path in session.cut_units(roots)),
+                cut=frozenset(numbers[path] for path in runtime.cut_units(roots)),
                 by_hand=True,
                 there=frozenset(numbers[path] for path in base.units),
                 whole=whole,
@@ -85,19 +86,21 @@ def parts_of(
     return tuple(parts)
 
 
-def known_groups(file: Path, kernels: Registry) -> tuple[frozenset[str], ...]:
+def known_groups(file: Path, kernels: Registry) -> tuple[frozenset[OperatorName], ...]:
     """The groups of earlier runs, of operators that there are; none where they cannot be read: then
     everything is one group."""
     try:
         rows = read_json(file, _LONGEST)
-        groups = [frozenset(map(str, row)) for row in rows["groups"]]
+        groups = [frozenset(map(OperatorName, row)) for row in rows["groups"]]
     except (OSError, ValueError, TypeError, KeyError):
         return ()
     known = kernels.by_operator.keys()
     return tuple(group for group in groups[:_MOST_GROUPS] if group and group <= known)
 
 
-def remember_groups(file: Path, kernels: Registry, groups: Iterable[frozenset[str]]) -> None:
+def remember_groups(
+    file: Path, kernels: Registry, groups: Iterable[frozenset[OperatorName]]
+) -> None:
     """Record which operators were missing together: this run's groups before those of earlier runs,
     each once, at most `_MOST_GROUPS`. A later shard takes a group as a whole."""
     used = list(groups)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation
 from orchestrator.cache.pruning import Removed, shrink
 from orchestrator.report.table import human_bytes
 from orchestrator.system.locks import LocksUnsupportedError
@@ -19,7 +19,7 @@ _CLOCK_STEP: Final = 1.0
 
 
 @contextmanager
-def store_in_use(session: Session) -> Iterator[None]:
+def store_in_use(here: Invocation) -> Iterator[None]:
     """Keep `clean --cache` off the cache folder, see `cache_in_use`; at the end, if the invocation
     added to the store, remove its least recently used entries above `cache_size`.
 
@@ -27,23 +27,23 @@ def store_in_use(session: Session) -> Iterator[None]:
     the workspace's lock.
     """
     began = time.time() - _CLOCK_STEP
-    with cache_in_use(session.context.cache, session.log):
+    with cache_in_use(here.context.cache, here.log):
         try:
             yield
         finally:
-            for store in sorted(session.stored_in):
-                _shrink(session, store, began)
+            for store in sorted(here.stored_in):
+                _shrink(here, store, began)
 
 
-def _shrink(session: Session, store: Path, since: float) -> None:
-    most, state = session.workspace.config.cache_size, session.context.state
+def _shrink(here: Invocation, store: Path, since: float) -> None:
+    most, state = here.workspace.config.cache_size, here.context.state
     try:
-        with workspace_lock(state, False, session.log):
+        with workspace_lock(state, False, here.log):
             removed = shrink(store, most, since=since, state=state)
     except (WorkspaceLockedError, LocksUnsupportedError):
         removed = shrink(store, most, since=since, state=None)
     if removed.entries:
-        session.log(_told(removed, most))
+        here.log(_told(removed, most))
 
 
 def _told(removed: Removed, most: int) -> str:

@@ -20,8 +20,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.linked import Known, as_noted
-from orchestrator.build.session import Session
 from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.execute.ninja_file import link_commands
@@ -144,7 +144,7 @@ class StoredLinks:
     texts    files that links read and that may not be written yet -> their text
     """
 
-    session: Session
+    here: Invocation
     links: tuple[Link, ...]
     store: ObjectStore
     environment: tuple[str, ...]
@@ -229,7 +229,7 @@ class StoredLinks:
                 # what lies where a link of this graph is not made yet is an earlier build's
                 if path not in self.digests and path not in self._outputs:
                     self.digests[path] = self._digest(path)
-            toolchain = self.session.toolchain(link.abi)
+            toolchain = self.here.toolchains.of(link.abi)
             identity = link_identity(link, toolchain, self.environment, self.digests)
             if identity is not None:
                 found[link.output] = identity
@@ -244,7 +244,7 @@ class StoredLinks:
         return readable_sha256(self._path(path)) if text is None else text_digest(text)
 
     def _path(self, output: str) -> Path:
-        return Path(self.session.fill(output))
+        return Path(self.here.runtimes.fill(output))
 
 
 def _batches(identities: Mapping[str, Identity], store: ObjectStore) -> Iterator[list[str]]:

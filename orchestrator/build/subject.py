@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.loadable import require_loadable
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.offers import other_offers
+from orchestrator.build.runtime import Runtime
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.workspace import FILE
@@ -20,6 +22,7 @@ from orchestrator.system.reading import read_text
 from orchestrator.trace.lock import lock_path, parse_lock
 from orchestrator.trace.reading import LONGEST
 from orchestrator.values.config import MOST_ELEMENTS, ModelConfig
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
 from orchestrator.verify.npy import read_npy
 from orchestrator.verify.png import read_png
@@ -49,24 +52,23 @@ class Subject:
     earlier: Trace | None = None
 
     @property
-    def roots(self) -> frozenset[str]:
+    def roots(self) -> frozenset[OperatorName]:
         """The operators that the model's code names: `aten::add.Tensor`."""
-        return frozenset(map(str, self.info.root_operators))
+        return frozenset(self.info.root_operators)
 
 
-def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
+def app_subjects(here: Invocation, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
     """An app's models. Raises InputsUnfitError, and what reading models raises."""
-    return tuple(app_subject(session, app, model, inputs) for model in app.config.models)
+    return tuple(app_subject(here, app, model, inputs) for model in app.config.models)
 
 
-def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence[Path]) -> Subject:
+def app_subject(here: Invocation, app: App, model: ModelConfig, inputs: Sequence[Path]) -> Subject:
     """One of an app's models, with the inputs of the files `inputs`, or else its own.
 
     A trace of another state of the model is kept apart from the current one. Raises
     InputsUnfitError, also where an app of several models gets inputs, and what reading models and
     locks raises.
     """
-    on = session.of(app.name)
     if inputs and len(app.config.models) > 1:
         raise InputsUnfitError(
             f"//apps/{app.name} has several models, and --input is for one",
@@ -74,10 +76,10 @@ def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence
             seen=", ".join(model.name for model in app.config.models),
         )
     given = read_inputs(inputs)
-    shipped = on.shipped(app, model)
-    info = on.model(app, model)
+    shipped = here.models.shipped(app, model)
+    info = here.models.info(app, model)
     trace = readable_lock(lock_path(app.folder, model.name))
-    current = trace is not None and trace.identity == on.trace_identity(app, model)
+    current = trace is not None and trace.identity == here.models.trace_identity(app, model)
     return Subject(
         model.name,
         shipped.path,
@@ -90,23 +92,25 @@ def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence
     )
 
 
-def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subject:
+def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequence[Path]) -> Subject:
     """A model file, whether or not an app declares it; a trace of the same content is found by its
     digest.
 
     Raises InputsUnfitError, and what `read_model` and `require_loadable` raise.
     """
     given = read_inputs(inputs)
-    version = on.runtime.version
+    version = runtime.version
     try:
-        info = read_model(path, on.runtime.dialect.models)
+        info = read_model(path, runtime.dialect.models)
     except UnreadableModelError as error:
         error.hint = "check the path, and the file's permissions"
         raise
     require_inputs(info, declared=given is not None)
-    others = on.other_offers(version.version)
-    require_loadable(info, on.kernels, version, others, FILE, on.own_classes)
-    trace = next((one for one in readable_locks(on) if one.identity.model == info.sha256), None)
+    others = other_offers(here.workspace, version.version)
+    require_loadable(info, runtime.kernels, version, others, FILE, runtime.own_classes)
+    trace = next(
+        (one for one in readable_locks(here, runtime) if one.identity.model == info.sha256), None
+    )
     return Subject(path.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace)
 
 
@@ -158,10 +162,10 @@ def _unfit(path: Path, seen: str) -> InputsUnfitError:
     )
 
 
-def readable_locks(session: RuntimeSession) -> Iterator[Trace]:
+def readable_locks(here: Invocation, runtime: Runtime) -> Iterator[Trace]:
     """The workspace's locks of this runtime, as far as they can be read."""
-    tree = session.workspace.config.pins[session.name].tree
-    for app in session.workspace.apps.values():
+    tree = here.workspace.config.pins[runtime.name].tree
+    for app in here.workspace.apps.values():
         for model in app.config.models:
             lock = readable_lock(lock_path(app.folder, model.name))
             if lock is not None and lock.identity.runtime == tree:

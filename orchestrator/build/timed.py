@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.execute import View, execute_linked
+from orchestrator.build.invocation import Invocation, parts_chosen
 from orchestrator.build.links import variant_links
 from orchestrator.build.plan import variant_requests
-from orchestrator.build.session import RuntimeSession, parts_chosen
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all
 from orchestrator.load.declared import App
 from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
 from orchestrator.select.backends import upgraded
 from orchestrator.select.closure import Registry
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 
@@ -41,8 +43,8 @@ class Seen:
     archive    the version of its archive
     """
 
-    roots: frozenset[str]
-    operators: frozenset[str]
+    roots: frozenset[OperatorName]
+    operators: frozenset[OperatorName]
     wide: frozenset[str]
     traces: tuple[Trace, ...]
     hot: tuple[str, ...] | None
@@ -62,7 +64,8 @@ class TimedLibrary:
 
 
 def timed_library(
-    session: RuntimeSession,
+    here: Invocation,
+    runtime: Runtime,
     app: App | None,
     seen: Seen,
     *,
@@ -75,47 +78,48 @@ def timed_library(
     The caller holds the workspace's lock until the model has run: the next one has its place.
     Raises ActionFailedError, TorchgenFailedError, and what planning raises.
     """
-    prepared = session.prepare_planning([session.host])
-    request = _request(session, app, seen)
-    (objects,) = plan_all(session, prepared, [request]).values()
+    prepared = here.prepare(runtime, [here.toolchains.host])
+    request = _request(here, runtime, app, seen)
+    (objects,) = plan_all(prepared, [request]).values()
     folder = f"$state/{NAME}/{_TIMED}"
-    links = variant_links(session, prepared, request.app or NAME, objects, folder)
+    links = variant_links(prepared, request.app or NAME, objects, folder)
     assert links.runner is not None, "a machine runs what is built for it"
     needed = (links.shared, links.runner, *links.cxx_library)
     made = execute_linked(
-        session, objects, needed, links.runner_compiles, name=_TIMED, jobs=jobs, view=view
+        here, objects, needed, links.runner_compiles, name=_TIMED, jobs=jobs, view=view
     )
     return TimedLibrary(
-        Path(session.fill(folder)),
-        Path(session.fill(links.runner.output)),
+        Path(runtime.fill(folder)),
+        Path(runtime.fill(links.runner.output)),
         made.units,
         made.compiled,
     )
 
 
-def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantRequest:
+def _request(here: Invocation, runtime: Runtime, app: App | None, seen: Seen) -> VariantRequest:
     if app is not None and seen.traces:
-        label = VariantLabel(app.name, session.host)
-        (request,) = variant_requests(session, [label], {app.name: seen.traces})
+        label = VariantLabel(app.name, here.toolchains.host)
+        (request,) = variant_requests(here, runtime, [label], {app.name: seen.traces})
         # a delivery finishes a library that relocates itself, and a link alone does not
         return replace(request, self_relocation=False, extensible=False)
-    defaults, kernels = session.workspace.config.defaults, session.kernels_for(seen.roots)
-    tags = session.tag_users if seen.hot is None else seen.hot
+    defaults, kernels = here.workspace.config.defaults, runtime.kernels_for(seen.roots)
+    config = here.toolchains.config(here.toolchains.host)
+    tags = runtime.tag_users if seen.hot is None else seen.hot
     parts = parts_chosen(defaults.kernels if app is None else app.kernels)
     return VariantRequest(
         NAME,
-        session.host,
-        _selection(session, kernels, seen),
+        config.abi,
+        _selection(runtime, kernels, seen),
         kernels,
         "release",
         optimize=defaults.optimize if app is None else app.optimize,
-        hot=hot_units(session, tags),
-        lean=session.lean_units(upgraded(session.runtime.version, seen.roots, seen.archive)),
-        cut=session.cut_units(seen.roots),
+        hot=hot_units(runtime, tags),
+        lean=runtime.lean_units(upgraded(runtime.version, seen.roots, seen.archive)),
+        cut=runtime.cut_units(seen.roots),
         app=None if app is None else app.name,
         self_relocation=False,
-        features=session.features_of(session.host, parts, seen.roots, seen.operators),
-        cpu=None if app is None else session.declared_levels(app.name, session.host),
+        features=runtime.features_of(config, parts, seen.roots, seen.operators),
+        cpu=None if app is None else runtime.declared_levels(app, config),
         multiply_adds=seen.multiply_adds,
         parts=parts,
         threads=defaults.threads if app is None else app.threads,
@@ -123,9 +127,9 @@ def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantReq
     )
 
 
-def _selection(session: RuntimeSession, kernels: Registry, seen: Seen) -> Selection:
+def _selection(runtime: Runtime, kernels: Registry, seen: Seen) -> Selection:
     """What was seen, with all classes and features, and the dtypes of a shard."""
-    index, own = session.runtime.index, session.runtime.facts.app_units
+    index, own = runtime.index, runtime.facts.app_units
     theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
     usual = usual_dtypes(every_dtype(index, kernels), {*seen.wide, *theirs})
     operators = sorted(seen.roots | seen.operators)

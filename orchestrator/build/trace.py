@@ -18,9 +18,10 @@ from typing import Any, Literal, get_args
 from orchestrator.build.development import Development
 from orchestrator.build.execute import ProgressSink, execute_actions, require_success
 from orchestrator.build.fetch import is_fetched
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.links import executable_links
 from orchestrator.build.on_demand import OnDemandTracer, UnsureRecordingError
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.trace_changes import changes_in_lock
 from orchestrator.build.variants import VariantRequest, plan_all, plan_units, scales
 from orchestrator.errors import OrchestratorError, Place
@@ -43,6 +44,7 @@ from orchestrator.trace.recording import reached_operators, trace_from_recording
 from orchestrator.values.action import count_units
 from orchestrator.values.config import Backend, ModelConfig
 from orchestrator.values.coverage import FunctionCoverage, MethodCoverage
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.model_runner import MEMORY_LIMIT, run_model
@@ -115,7 +117,7 @@ class TracedApp:
 
 
 def trace_apps(
-    session: Session,
+    here: Invocation,
     apps: Sequence[App],
     *,
     recorder: Recorder = "development library",
@@ -131,22 +133,22 @@ def trace_apps(
     the others: what is wrong with it is in its app's `errors`. An app with a refused model gets no
     tracer.
     """
-    refused = {app.name: errors for app in apps if (errors := _refusals(session, app))}
+    refused = {app.name: errors for app in apps if (errors := _refusals(here, app))}
     able = [app for app in apps if app.name not in refused]
     traced = dict[str, TracedApp]()
     if recorder == "development library":
         for app in able:
-            if one := _trace_on_demand(session, app, jobs, view, write):
+            if one := _trace_on_demand(here, app, jobs, view, write):
                 traced[app.name] = one
     if left := [app for app in able if app.name not in traced]:
-        traced |= _trace_in_tracers(session, left, recorder == "everything", jobs, view, write)
+        traced |= _trace_in_tracers(here, left, recorder == "everything", jobs, view, write)
     return tuple(
         traced.get(app.name) or TracedApp(app, (), None, 0, 0, refused[app.name]) for app in apps
     )
 
 
 def _trace_in_tracers(
-    session: Session,
+    here: Invocation,
     apps: Sequence[App],
     all_operators: bool,
     jobs: int | None,
@@ -155,9 +157,12 @@ def _trace_in_tracers(
 ) -> dict[str, TracedApp]:
     """The traced apps by name; their models can be loaded."""
     variants = dict[str, VariantObjects]()
-    for on, names in session.grouped(app.name for app in apps):
-        requests = [_request(on, app, all_operators) for app in apps if app.name in names]
-        variants |= plan_all(on, on.prepare_planning(one.abi for one in requests), requests)
+    for _name, names in here.runtimes.grouped(app.name for app in apps):
+        runtime = here.runtimes.of(names[0])
+        requests = [
+            _request(here, runtime, app, all_operators) for app in apps if app.name in names
+        ]
+        variants |= plan_all(here.prepare(runtime, (one.abi for one in requests)), requests)
     links = {
         label: executable_links(f"$state/tracers/{label}", objects)
         for label, objects in variants.items()
@@ -165,47 +170,47 @@ def _trace_in_tracers(
     graph = action_graph(variants.values(), (link for one in links.values() for link in one))
     texts = texts_of(variants.values())
     execution = execute_actions(
-        session, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view
+        here, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view
     )
-    require_success(session, graph, execution)
+    require_success(here, graph, execution)
     traced = {}
     for app in apps:
         objects = variants[app.name]
         compiled = count_units(c for c in objects.compiles if c.object in execution.compiled)
-        tracer = session.fill(links[app.name][0].output)
-        on = session.of(app.name)
-        models, errors = _trace_models(on, app, _in_tracer(on, app, tracer), write)
+        tracer = here.runtimes.fill(links[app.name][0].output)
+        runtime = here.runtimes.of(app.name)
+        models, errors = _trace_models(here, runtime, app, _in_tracer(here, app, tracer), write)
         units = count_units(objects.compiles)
         traced[app.name] = TracedApp(app, models, "tracer", units, compiled, errors)
     return traced
 
 
 def _trace_on_demand(
-    session: Session, app: App, jobs: int | None, view: View, write: bool
+    here: Invocation, app: App, jobs: int | None, view: View, write: bool
 ) -> TracedApp | None:
     """None where its tracer has to be built: there is no development library for this machine, or
     what was recorded in it is unsure."""
-    on = session.of(app.name)
-    development = Development(on, jobs, view)
+    runtime = here.runtimes.of(app.name)
+    development = Development(here, runtime, jobs, view)
     if not development.available:
         return None
-    tracer = OnDemandTracer(on, app, development, _request(on, app, False))
+    tracer = OnDemandTracer(here, runtime, app, development, _request(here, runtime, app, False))
     tracer.complete(app.config.models)
-    models, errors = _trace_models(on, app, tracer.run, write)
+    models, errors = _trace_models(here, runtime, app, tracer.run, write)
     for error in errors:
         if isinstance(error, UnsureRecordingError):
-            on.log(f"{error.what} ({error.seen}): building its app's tracer")
+            here.log(f"{error.what} ({error.seen}): building its app's tracer")
             return None
         if isinstance(error, ModelFailedError):
             error.hint = f"{error.hint}; where it runs there, trace with --tracer"
     return TracedApp(app, models, "development library", tracer.units, tracer.compiled, errors)
 
 
-def _in_tracer(session: RuntimeSession, app: App, tracer: str) -> Run:
+def _in_tracer(here: Invocation, app: App, tracer: str) -> Run:
     """Runs models in the tracer at this path."""
 
     def run(model: ModelConfig, fill: int | None) -> RunnerResult:
-        shipped, context = session.shipped(app, model), session.context
+        shipped, context = here.models.shipped(app, model), here.context
         return run_model(
             [tracer],
             shipped.path,
@@ -219,40 +224,40 @@ def _in_tracer(session: RuntimeSession, app: App, tracer: str) -> Run:
     return run
 
 
-def _refusals(session: Session, app: App) -> tuple[OrchestratorError, ...]:
+def _refusals(here: Invocation, app: App) -> tuple[OrchestratorError, ...]:
     """What is wrong with each model of the app that its runtime cannot load or run."""
-    on, errors = session.of(app.name), list[OrchestratorError]()
+    errors = list[OrchestratorError]()
     for model in app.config.models:
         try:
-            on.model(app, model)
+            here.models.info(app, model)
         except OrchestratorError as error:
             errors.append(error)
     return tuple(errors)
 
 
-def _request(session: RuntimeSession, app: App, all_operators: bool) -> VariantRequest:
+def _request(here: Invocation, runtime: Runtime, app: App, all_operators: bool) -> VariantRequest:
     if all_operators:
-        kernels, cut = session.kernels, frozenset[str]()
-        selection = everything(session.runtime.index, kernels)
+        kernels, cut = runtime.kernels, frozenset[str]()
+        selection = everything(runtime.index, kernels)
     else:
         roots = {
-            str(operator)
+            operator
             for model in app.config.models
-            for operator in session.model(app, model).root_operators
+            for operator in here.models.info(app, model).root_operators
         }
-        kernels, cut = session.kernels_for(roots), session.cut_units(roots)
-        selection = tracer_selection(session, kernels, app.name, roots)
+        kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
+        selection = tracer_selection(runtime, kernels, app.name, roots)
     return VariantRequest(
-        app.name, session.host, selection, kernels, "tracer", optimize="size", cut=cut
+        app.name, here.toolchains.host, selection, kernels, "tracer", optimize="size", cut=cut
     )
 
 
 def tracer_selection(
-    session: RuntimeSession, kernels: Registry, requester: str, roots: Set[str]
+    runtime: Runtime, kernels: Registry, requester: str, roots: Set[OperatorName]
 ) -> Selection:
     """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
-    index, runtime = session.runtime.index, session.runtime
-    always, cut = runtime.facts.always_for("tracer"), session.cut_units(roots)
+    index = runtime.index
+    always, cut = runtime.facts.always_for("tracer"), runtime.cut_units(roots)
     always |= runtime.facts.app_units.keys()
     return recorded_selection(
         index,
@@ -265,42 +270,42 @@ def tracer_selection(
     )
 
 
-def estimated(session: RuntimeSession, roots: Collection[str]) -> int:
+def estimated(here: Invocation, runtime: Runtime, roots: Collection[OperatorName]) -> int:
     """Bytes that a library for these root operators would have, with all dtypes, by the index.
 
     Compare two such numbers: as a library's size it is too large.
     """
     roots = frozenset(roots)
-    prepared = session.prepare_planning([session.host])
-    kernels, cut = session.kernels_for(roots), session.cut_units(roots)
-    selection = tracer_selection(session, kernels, "estimate", roots)
+    prepared = here.prepare(runtime, [here.toolchains.host])
+    kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
+    selection = tracer_selection(runtime, kernels, "estimate", roots)
     request = VariantRequest(
-        "estimate", session.host, selection, kernels, "release", optimize="size", cut=cut
+        "estimate", here.toolchains.host, selection, kernels, "release", optimize="size", cut=cut
     )
-    return plan_units(session, prepared, [request])["estimate"].needed.bytes
+    return plan_units(prepared, [request])["estimate"].needed.bytes
 
 
-def _bytes_in(session: RuntimeSession, tree: str, trace: Trace) -> int | None:
+def _bytes_in(here: Invocation, runtime: Runtime, tree: str, trace: Trace) -> int | None:
     """`estimated` for a trace of the runtime of another tree; None for one that is not pinned, or
     whose sources are not here."""
-    name = session.runtime_names.get(tree)
-    if name is None or session.runtime.facts.app_units:
+    name = here.runtimes.names.get(tree)
+    if name is None or runtime.facts.app_units:
         return None
-    pin = session.workspace.config.pins[name]
-    if not is_fetched(session.context.cache, pin.pytorch, pin.tree):
+    pin = here.workspace.config.pins[name]
+    if not is_fetched(here.context.cache, pin.pytorch, pin.tree):
         return None
-    return estimated(session.on(name), trace.root_operators)
+    return estimated(here, here.runtimes.on(name), trace.root_operators)
 
 
 def _trace_models(
-    session: RuntimeSession, app: App, run: Run, write: bool
+    here: Invocation, runtime: Runtime, app: App, run: Run, write: bool
 ) -> tuple[tuple[TracedModel, ...], tuple[OrchestratorError, ...]]:
     """The traced models and the errors of the others; without an error, the locks are written."""
     traced, errors = list[tuple[TracedModel, bytes]](), list[OrchestratorError]()
     for model in app.config.models:
-        session.log(f"tracing //apps/{app.name}: {model.name}")
+        here.log(f"tracing //apps/{app.name}: {model.name}")
         try:
-            traced.append(_trace_model(session, app, model, run))
+            traced.append(_trace_model(here, runtime, app, model, run))
         except OrchestratorError as error:
             errors.append(error)
     if write and not errors:
@@ -310,17 +315,17 @@ def _trace_models(
 
 
 def _trace_model(
-    session: RuntimeSession, app: App, model: ModelConfig, run: Run
+    here: Invocation, runtime: Runtime, app: App, model: ModelConfig, run: Run
 ) -> tuple[TracedModel, bytes]:
     """A model's trace, and its runs as the lock's companion has them.
 
     Raises ModelFailedError, ModelChangedError, IndexIncompleteError, ExtraArgumentsError,
     MissingArgumentsError, LapackMissingError, UnfitRecordingError.
     """
-    results = _results(session, app, model, run)
-    identity = _identity(session, app, model)
+    results = _results(here, runtime, app, model, run)
+    identity = _identity(here, app, model)
     runs = deterministic_part(results)
-    recording, listings = runs.pop("trace"), session.listings(app, model)
+    recording, listings = runs.pop("trace"), here.models.listings(app, model)
     coverage = _coverage(app, model, runs.pop("coverage", None), listings)
     packed, digest = pack_runs(runs)
     trace = trace_from_recording(
@@ -330,34 +335,34 @@ def _trace_model(
         recording,
         len(runs["runs"]),
         digest,
-        scales(session),
+        scales(runtime),
         coverage,
     )
     changes = changes_in_lock(
         app.folder,
-        session.context.root,
+        here.context.root,
         trace,
         runs,
-        session.runtime_names,
-        partial(_bytes_in, session),
+        here.runtimes.names,
+        partial(_bytes_in, here, runtime),
     )
-    misfits = tuple(map(str, session.misfits(app, model)))
+    misfits = tuple(map(str, here.models.misfits(app, model)))
     methods = methods_covered(coverage, listings)
     return TracedModel(trace, changes, uncompared(runs), misfits, methods), packed
 
 
-def _identity(session: RuntimeSession, app: App, model: ModelConfig) -> TraceIdentity:
+def _identity(here: Invocation, app: App, model: ModelConfig) -> TraceIdentity:
     """What a trace that was recorded just now depends on.
 
     A runner opens the file by its name, and it may have been saved again in between. Raises
     ModelChangedError.
     """
-    read, identity = session.model(app, model).sha256, session.trace_identity(app, model)
+    read, identity = here.models.info(app, model).sha256, here.models.trace_identity(app, model)
     if identity.model != read:
-        path = session.shipped(app, model).path
+        path = here.models.shipped(app, model).path
         raise ModelChangedError(
             f"the model {model.name} was saved while it was traced",
-            place=Place(path.relative_to(session.context.root).as_posix()),
+            place=Place(path.relative_to(here.context.root).as_posix()),
             expected=read,
             seen=identity.model,
             hint=f"run: ./orchestrate trace //apps/{app.name}",
@@ -381,30 +386,35 @@ def _coverage(
 
 
 def _results(
-    session: RuntimeSession, app: App, model: ModelConfig, run: Run
+    here: Invocation, runtime: Runtime, app: App, model: ModelConfig, run: Run
 ) -> list[Mapping[str, Any]]:
     """What the model gave in its repeated runs; the first one's recording is the trace."""
 
     def checked(fill: int | None) -> Mapping[str, Any]:
-        return _checked(session, app, model, run(model, fill), fill)
+        return _checked(here, runtime, app, model, run(model, fill), fill)
 
     first = checked(None)
     called = first["trace"]["called_operators"]
-    at_random = any(name.partition(".")[0] in session.runtime.version.random for name in called)
+    at_random = any(OperatorName(name).qualified in runtime.version.random for name in called)
     more = (RUNS_AT_RANDOM if at_random else RUNS) - 1
     return [first, *map(checked, islice(cycle(_FILLS), more))]
 
 
 def _checked(
-    session: RuntimeSession, app: App, model: ModelConfig, run: RunnerResult, fill: int | None
+    here: Invocation,
+    runtime: Runtime,
+    app: App,
+    model: ModelConfig,
+    run: RunnerResult,
+    fill: int | None,
 ) -> Mapping[str, Any]:
     """What the recorder gave.
 
     Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
     LapackMissingError.
     """
-    file = session.shipped(app, model).path
-    place = Place(file.relative_to(session.context.root).as_posix())
+    file = here.models.shipped(app, model).path
+    place = Place(file.relative_to(here.context.root).as_posix())
     result = run.result
     if result is None:
         raise ModelFailedError(
@@ -418,22 +428,22 @@ def _checked(
         )
     # An operator that got too many arguments fails with what tells nobody that, or does not fail.
     require_arguments(
-        session.misfits(app, model),
+        here.models.misfits(app, model),
         reached_operators(result["trace"]),
         place,
-        session.runtime.version.version,
+        runtime.version.version,
     )
     require_no_lapack(
         result["trace"]["failed_in"],
-        session.runtime.version.lapack,
+        runtime.version.lapack,
         place,
-        session.runtime.version.version,
+        runtime.version.version,
     )
-    _refuse_errors(model, place, result, fill, session)
+    _refuse_errors(model, place, result, fill, runtime)
     return result
 
 
-def _raised_in(operators: Sequence[str]) -> str:
+def _raised_in(operators: Sequence[OperatorName]) -> str:
     """Where the recorder's error was raised: the text itself is stripped, as a release's is."""
     return f"raised in {', which called '.join(operators)}" if operators else ""
 
@@ -462,7 +472,7 @@ def _refuse_errors(
     place: Place,
     result: Mapping[str, Any],
     fill: int | None,
-    session: RuntimeSession,
+    runtime: Runtime,
 ) -> None:
     runs = result.get("runs", [])
     errors = [result.get("error"), *(one.get("error") for one in runs)]
@@ -483,7 +493,7 @@ def _refuse_errors(
                 "it ran with fresh memory as it is, and not with bytes in it: look for a"
                 " torch.empty, or the like, whose values the model uses"
             )
-        elif other := _other_backend(error["text"], session.backends):
+        elif other := _other_backend(error["text"], runtime.backends):
             hint = other
         elif _UNSAVED_METHOD in error["text"]:
             hint = (
@@ -492,7 +502,7 @@ def _refuse_errors(
                 " over the ModuleList, and export the model again"
             )
         elif error["code"] == "RUN_FAILED":
-            version = session.runtime.version.version
+            version = runtime.version.version
             hint += (
                 f"; where a newer PyTorch runs it, PyTorch {version} may lack a kernel for a dtype,"
                 " such as float16: compute that part in float32"

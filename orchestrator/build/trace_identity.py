@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.native import NATIVE
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.trace.form import Vocabulary

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation
 from orchestrator.load.declared import App
 from orchestrator.trace.lock import TraceMissingError, read_lock, require_lock
 from orchestrator.values.labels import AppLabel, VariantLabel
 from orchestrator.values.trace import Trace
 
 
-def require_traced(session: Session, labels: Iterable[VariantLabel]) -> None:
+def require_traced(here: Invocation, labels: Iterable[VariantLabel]) -> None:
     """Raises TraceMissingError where models have no lock. A model whose canonical file is traced is
     left out: that file may be what is missing first."""
-    root, missing, apps = session.context.root, list[TraceMissingError](), dict[AppLabel, None]()
-    for app in session.workspace.apps_of(labels):
+    root, missing, apps = here.context.root, list[TraceMissingError](), dict[AppLabel, None]()
+    for app in here.workspace.apps_of(labels):
         label = AppLabel(app.name)
         for model in app.config.models:
             try:
@@ -34,27 +34,27 @@ def require_traced(session: Session, labels: Iterable[VariantLabel]) -> None:
         raise missing[0]
 
 
-def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
+def read_traces(here: Invocation, app: App) -> tuple[Trace, ...]:
     """The committed traces of an app, checked to be current and of what the runtime has.
 
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
     TraceUnknownError, of an app that forbids operators what `model` raises, and of one that adds
     some what `extra_operators` raises.
     """
-    on = session.of(app.name)
-    on.extra_operators(app)
+    runtime = here.runtimes.of(app.name)
+    runtime.extra_operators(app)
     if app.config.forbid:
         for model in app.config.models:
-            on.model(app, model)
+            here.models.info(app, model)
     return tuple(
         read_lock(
             app.folder,
             model.name,
-            on.trace_identity(app, model),
+            here.models.trace_identity(app, model),
             AppLabel(app.name),
-            session.context.root,
-            on.vocabulary,
-            session.runtime_names,
+            here.context.root,
+            runtime.vocabulary,
+            here.runtimes.names,
         )
         for model in app.config.models
     )

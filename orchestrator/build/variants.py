@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from orchestrator.build.invocation import Prepared
 from orchestrator.build.links import extensible_script
-from orchestrator.build.prepare import NATIVE, Prepared
+from orchestrator.build.native import NATIVE
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.selected import selection_unit
-from orchestrator.build.session import RuntimeSession
 from orchestrator.codegen.registrations import (
     GeneratedUnit,
     generate_registrations,
@@ -37,6 +38,7 @@ from orchestrator.libraries.features import (
     with_beside,
 )
 from orchestrator.libraries.levels import levels_for
+from orchestrator.load.declared import Workspace
 from orchestrator.packagers.aar_java import java_package
 from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
 from orchestrator.plan.extension import exports_file
@@ -154,7 +156,6 @@ class VariantRequest:
 
 
 def plan_all(
-    session: RuntimeSession,
     prepared: Prepared,
     requests: Sequence[VariantRequest],
     *,
@@ -166,30 +167,28 @@ def plan_all(
     generate: without, registrations that are not there yet are planned by placeholders, and nothing
     is run or written.
     """
-    plans = plan_units(session, prepared, requests)
-    registrations = registration_units(session, plans.values(), generate=generate)
-    return plan_objects(session, prepared, requests, plans, registrations)
+    plans = plan_units(prepared, requests)
+    registrations = registration_units(prepared, plans.values(), generate=generate)
+    return plan_objects(prepared, requests, plans, registrations)
 
 
-def plan_units(
-    session: RuntimeSession, prepared: Prepared, requests: Iterable[VariantRequest]
-) -> dict[str, VariantPlan]:
+def plan_units(prepared: Prepared, requests: Iterable[VariantRequest]) -> dict[str, VariantPlan]:
     """Label -> the plan of each requested variant: its units, projections and registrations.
 
     Pure, given what was prepared. Raises UnitUnknownError.
     """
     return {
-        one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, prepared, one))
+        one.label: prepared.runtime.planner.plan(one.kernels, one.selection, spec_of(prepared, one))
         for one in requests
     }
 
 
 def registration_units(
-    session: RuntimeSession, plans: Iterable[VariantPlan], *, generate: bool
+    prepared: Prepared, plans: Iterable[VariantPlan], *, generate: bool
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
     """The registrations that the plans ask for; see `plan_all`. Raises TorchgenFailedError."""
     requests = {plan.request for plan in plans}
-    runtime, context = session.runtime, session.context
+    runtime, context = prepared.runtime, prepared.context
     dialect, tree = runtime.dialect, runtime.fetched.tree
     if generate:
         return generate_registrations(
@@ -199,7 +198,6 @@ def registration_units(
 
 
 def plan_objects(
-    session: RuntimeSession,
     prepared: Prepared,
     requests: Iterable[VariantRequest],
     plans: Mapping[str, VariantPlan],
@@ -211,7 +209,7 @@ def plan_objects(
     plans          by label, as of `plan_units`
     registrations  by request, one for each of the plans
     """
-    renamed = session.runtime.renamed
+    renamed, cache = prepared.runtime.renamed, prepared.context.cache
     # an app's variants have one selection, and its digest takes longer than all else that is here
     selected: dict[tuple[int, RegistrationRequest], GeneratedUnit] = {}
     found = {}
@@ -219,136 +217,134 @@ def plan_objects(
         plan = plans[one.label]
         key = (id(plan.selection), plan.request)
         if key not in selected:
-            selected[key] = selection_unit(session, plan.selection, plan.request)
+            selected[key] = selection_unit(prepared.runtime, plan.selection, plan.request, cache)
         generated = (registrations[plan.request], selected[key])
-        objects = _kept(session, prepared, _objects(session, prepared, one, plan, *generated))
+        objects = _kept(prepared, _objects(prepared, one, plan, *generated))
         found[one.label] = objects_in_own_folders(objects, renamed)
     return found
 
 
 def _objects(
-    session: RuntimeSession,
     prepared: Prepared,
     request: VariantRequest,
     plan: VariantPlan,
     registrations: Iterable[GeneratedUnit],
     selected: GeneratedUnit,
 ) -> VariantObjects:
-    runtime, cache, spec = session.runtime, session.context.cache, plan.spec
+    runtime, cache, spec = prepared.runtime, prepared.context.cache, plan.spec
     stubs = generate_stubs(plan.needed.stubs, cache)
     key = (spec.common, request.threads)
-    if key not in session.common_objects:
-        session.common_objects[key] = _common(session, prepared, *key)
-    common = session.common_objects[key]
+    if key not in prepared.runtime.common_objects:
+        prepared.runtime.common_objects[key] = _common(prepared, *key)
+    common = prepared.runtime.common_objects[key]
     return VariantObjects(
         plan,
         registration_compiles(runtime.facts, spec, (*registrations, *stubs), cache),
         (*common.native, selection_compile(spec, selected, cache)),
         common.runtime_library,
-        _java(session, spec, request.app),
+        _java(prepared.runtime, spec, request.app),
         common.kernels,
         common.library,
         common.library_bytes,
         common.cxx_library,
         texts={
             **unwritten((*stubs, selected), cache),
-            **_exports(session, request, spec),
-            **own_texts(session),
+            **_exports(prepared.runtime, request, spec),
+            **own_texts(prepared.runtime),
         },
     )
 
 
-def _common(
-    session: RuntimeSession, prepared: Prepared, spec: VariantSpec, threads: int
-) -> CommonObjects:
+def _common(prepared: Prepared, spec: VariantSpec, threads: int) -> CommonObjects:
     """What variants with `spec`, of which `VariantSpec.common` is all that counts, have in common.
 
     threads: how many each uses by default
     """
-    native = session.runtime.native
-    library, library_bytes = _library(session, spec)
+    native = prepared.runtime.native
+    library, library_bytes = _library(prepared, spec)
     return CommonObjects(
         (
-            *native_compiles(session.runtime.facts, spec, _sources(spec), native),
+            *native_compiles(prepared.runtime.facts, spec, _sources(spec), native),
             threads_compile(spec, threads, native),
         ),
-        runtime_library(session, prepared, spec),
-        _kernels(session, spec),
+        runtime_library(prepared, spec),
+        _kernels(prepared, spec),
         library,
         library_bytes,
         _cxx_library(prepared, spec),
     )
 
 
-def _exports(session: RuntimeSession, request: VariantRequest, spec: VariantSpec) -> dict[str, str]:
+def _exports(runtime: Runtime, request: VariantRequest, spec: VariantSpec) -> dict[str, str]:
     """file (`$cache/...`) -> text, of the version script of a library that takes add-ons."""
     if not spec.extensible or request.app is None or spec.purpose == "tracer":
         return {}
-    text = extensible_script(session, request.app, spec)
+    text = extensible_script(runtime, request.app, spec)
     return {exports_file(text): text}
 
 
-def own_texts(session: RuntimeSession) -> Mapping[str, str]:
+def own_texts(runtime: Runtime) -> Mapping[str, str]:
     """Sources of the app's own operators: path (`$cache/...`) -> text; empty for an app without
     any."""
-    return {} if session.sources is None else session.sources.copies
+    return {} if runtime.sources is None else runtime.sources.copies
 
 
-def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
+def _kernels(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """Our sources that call the library, of the variant's features."""
-    if session.library is None:
+    runtime, sources = prepared.runtime, sources_of(spec.features)
+    if runtime.library is None:
         return ()
-    runtime, sources = session.runtime, sources_of(spec.features)
     return kernel_compiles(
         runtime.facts,
         spec,
         sources,
         runtime.native,
-        session.library.facts,
+        runtime.library.facts,
         fast_sources(),
-        _level_flags(session, spec).of_own_kernels,
+        _level_flags(prepared, spec).of_own_kernels,
     )
 
 
-def _level_flags(session: RuntimeSession, spec: VariantSpec) -> LevelFlags:
+def _level_flags(prepared: Prepared, spec: VariantSpec) -> LevelFlags:
     """What units of the library, and ours that call it, are told of the variant's CPU levels."""
-    if session.library is None or not spec.features:
+    library = prepared.runtime.library
+    if library is None or not spec.features:
         return USUAL_LEVELS
-    return level_flags(session.library.data.library, session.cpu_levels(spec.abi), spec.levels)
+    known = prepared.runtime.cpu_levels(prepared.config(spec.abi))
+    return level_flags(library.data.library, known, spec.levels)
 
 
-def _library(session: RuntimeSession, spec: VariantSpec) -> tuple[tuple[Compile, ...], int]:
+def _library(prepared: Prepared, spec: VariantSpec) -> tuple[tuple[Compile, ...], int]:
     """The library's units that the variant's features need, and the bytes of what they need."""
-    index = session.library_index(spec.abi) if spec.features else None
-    if index is None or session.library is None:
+    runtime, config = prepared.runtime, prepared.config(spec.abi)
+    index = runtime.library_index(config) if spec.features else None
+    if index is None or runtime.library is None:
         return (), 0
-    entries = load_entries(session.runtime.dialect)
-    units = session.library.units(session.workspace.toolchains[spec.abi].config.processor)
+    entries = load_entries(runtime.dialect)
+    units = runtime.library.units(config.processor)
     others = {u for u, unit in units.items() if unit.level not in (None, *spec.levels)}
     needs = index.needs(library_symbols(entries[name] for name in spec.features), others)
-    facts, reached, levels = session.library.facts, needs.units, _level_flags(session, spec)
+    facts, reached, levels = runtime.library.facts, needs.units, _level_flags(prepared, spec)
     if not spec.threaded or _WITHOUT_THREADS not in reached:
         return library_compiles(facts, spec, (units[u] for u in reached), levels), needs.bytes
     threaded = (units[u] for u in reached if u != _WITHOUT_THREADS)
-    threads = tasks_compile(spec, facts, session.runtime.native)
+    threads = tasks_compile(spec, facts, runtime.native)
     return (*library_compiles(facts, spec, threaded, levels), threads), needs.bytes
 
 
-def _kept(session: RuntimeSession, prepared: Prepared, objects: VariantObjects) -> VariantObjects:
+def _kept(prepared: Prepared, objects: VariantObjects) -> VariantObjects:
     """The variant as it is where linkers can be told to keep registrations, else with anchors."""
     spec = objects.plan.spec
     if prepared.toolchain(spec.abi).links_shared:
         return objects
-    cache = session.context.cache
+    cache = prepared.context.cache
     unit = unit_of("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
-    keeper = registration_compiles(session.runtime.facts, spec, [unit], cache)
+    keeper = registration_compiles(prepared.runtime.facts, spec, [unit], cache)
     texts = {**objects.texts, **unwritten([unit], cache)}
-    return replace(anchored(objects, keeper, session.runtime.native), texts=texts)
+    return replace(anchored(objects, keeper, prepared.runtime.native), texts=texts)
 
 
-def runtime_library(
-    session: RuntimeSession, prepared: Prepared, spec: VariantSpec
-) -> tuple[Compile, ...]:
+def runtime_library(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """Our parts of the C++ library for a shared library: none where its sources are not at hand;
     and what relocates it, where its linker packs the table for that.
 
@@ -362,7 +358,7 @@ def runtime_library(
         return cxx_library_compiles(spec, toolchain.driver.cxx_sources, "-Oz")
     if spec.purpose != "release" or not toolchain.links_shared:
         return ()
-    native = session.runtime.native
+    native = prepared.runtime.native
     own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.cxx_sources else ()
     parts = runtime_library_compiles(spec, own, native)
     if spec.threaded and PLATFORMS[spec.system].threads_hold_libraries:
@@ -383,12 +379,12 @@ def _cxx_library(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     return cxx_library_compiles(spec, driver.cxx_sources, "-Oz" if small else "-Os")
 
 
-def _java(session: RuntimeSession, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
+def _java(runtime: Runtime, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
     """What is behind the Java API, in an app's library for a platform that has one."""
     if app is None or not PLATFORMS[spec.system].java:
         return ()
     package = java_package(app).replace(".", "/")
-    return java_compiles(spec, package, session.runtime.native)
+    return java_compiles(spec, package, runtime.native)
 
 
 def _sources(spec: VariantSpec) -> tuple[str, ...]:
@@ -410,45 +406,44 @@ def takes_addons(toolchain: ResolvedToolchain) -> bool:
     )
 
 
-def spec_of(session: RuntimeSession, prepared: Prepared, request: VariantRequest) -> VariantSpec:
+def spec_of(prepared: Prepared, request: VariantRequest) -> VariantSpec:
     """The specification that the planner wants."""
-    runtime = session.runtime
+    runtime = prepared.runtime
     entry = runtime.entry
     if request.purpose == "tracer":
         entry |= runtime.tracer_entry
-    spec = compile_spec(session, prepared, request, entry)
+    spec = compile_spec(prepared, request, entry)
     if request.features is None:
         return spec
-    asked = _with_features(session, spec, request, request.features)
+    asked = _with_features(prepared, spec, request, request.features)
     asking = asked_by_units(request.parts)
-    linked = session.planner.linked(asking, request.kernels, request.selection, asked)
+    linked = runtime.planner.linked(asking, request.kernels, request.selection, asked)
     more = with_beside([asking[unit] for unit in linked])
     if more <= request.features:
         return asked
-    return _with_features(session, spec, request, request.features | more)
+    return _with_features(prepared, spec, request, request.features | more)
 
 
 def _with_features(
-    session: RuntimeSession,
+    prepared: Prepared,
     spec: VariantSpec,
     request: VariantRequest,
     features: frozenset[str],
 ) -> VariantSpec:
     calling = units_calling(features)
-    known = session.cpu_levels(spec.abi)
+    known = prepared.runtime.cpu_levels(prepared.config(spec.abi))
     levels = levels_for(known, request.cpu, features, request.multiply_adds)
     features = at_levels(features, levels)
     return replace(
         spec,
         features=tuple(sorted(features)),
         levels=levels,
-        kernel_entry=runtime_symbols(session.runtime.dialect, features),
+        kernel_entry=runtime_symbols(prepared.runtime.dialect, features),
         lean=spec.lean | calling,
     )
 
 
 def compile_spec(
-    session: RuntimeSession,
     prepared: Prepared,
     request: VariantRequest,
     entry: frozenset[str] = frozenset(),
@@ -462,13 +457,13 @@ def compile_spec(
         compile_flags=toolchain.compile_flags,
         purpose=request.purpose,
         optimize=request.optimize,
-        precompile=precompiles(session, toolchain),
+        precompile=precompiles(prepared.workspace, toolchain),
         entry=entry,
         hot=request.hot,
         lean=request.lean,
         cut=request.cut,
         system=toolchain.config.system,
-        unity=session.workspace.config.unity_shards,
+        unity=prepared.workspace.config.unity_shards,
         lto=_lto(request, toolchain),
         self_relocation=request.self_relocation,
         threaded=request.threads != 1,
@@ -497,39 +492,39 @@ def identity_with_headers(toolchain: ResolvedToolchain) -> str:
     return fingerprint({"toolchain": toolchain.identity, "headers": headers})
 
 
-def precompiles(session: RuntimeSession, toolchain: ResolvedToolchain) -> bool:
+def precompiles(workspace: Workspace, toolchain: ResolvedToolchain) -> bool:
     """Precompiled headers are clang's here, and do not travel through a launcher."""
     return (
-        session.workspace.config.precompiled_headers
-        and session.workspace.config.launcher is None
+        workspace.config.precompiled_headers
+        and workspace.config.launcher is None
         and toolchain.capabilities.precompile
     )
 
 
-def hot_units(session: RuntimeSession, tags: Iterable[str]) -> frozenset[str]:
+def hot_units(runtime: Runtime, tags: Iterable[str]) -> frozenset[str]:
     """The units that hold the kernels of hot tags.
 
     Headers bring a few tags into many units; a tag that more than `_FEW` units mention says nothing
     about any of them.
     """
-    users = session.tag_users
+    users = runtime.tag_users
     return frozenset(
         unit for tag in tags if len(users.get(tag, ())) <= _FEW for unit in users.get(tag, ())
     )
 
 
-def scales(session: RuntimeSession) -> Scales:
+def scales(runtime: Runtime) -> Scales:
     """What hot kernels are found by: the version's data on work, and the bytes of a kernel tag's
     code, with all dtypes, in each unit that it makes fast."""
-    index = session.runtime.index
+    index = runtime.index
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
 
     @cache
     def sizes(tag: str) -> Mapping[str, int]:
-        units = hot_units(session, (tag,))
+        units = hot_units(runtime, (tag,))
         return {unit: size_of_tag(index, tag, numbers[unit]) for unit in units}
 
-    return Scales(session.runtime.version.work, sizes)
+    return Scales(runtime.version.work, sizes)
 
 
 _FEW = 4

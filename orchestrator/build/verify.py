@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.links import library_name
 from orchestrator.build.selected import require_selection
-from orchestrator.build.session import Session
 from orchestrator.build.traced import read_traces
 from orchestrator.canonical.lock import Shipped
 from orchestrator.context import Context
@@ -42,19 +42,19 @@ class OtherDeliveryError(OrchestratorError):
     """A whole delivery, right in itself, lies in another variant's folder."""
 
 
-def verify_delivered(session: Session, label: VariantLabel) -> tuple[VerifyResult, ...]:
+def verify_delivered(here: Invocation, label: VariantLabel) -> tuple[VerifyResult, ...]:
     """Verify `dist/<app>/<abi>/`: that its files are those of its manifest, then that models run.
 
     The app's runtime is prepared once there is something to verify. Raises NotBuiltError where
     there is not, UnreadableManifestError, ChangedDeliveryError, OtherDeliveryError, and what
     `read_traces` raises.
     """
-    app = session.workspace.apps[label.app]
-    toolchain = session.toolchain(label.abi)
+    app = here.workspace.apps[label.app]
+    toolchain = here.toolchains.of(label.abi)
     name = f"lib{library_name(label.app)}.{'so' if toolchain.links_shared else 'a'}"
-    folder = session.context.dist / label.app / label.abi
+    folder = here.context.dist / label.app / label.abi
     library = folder / "lib" / name
-    runner = runner_path(session, label)
+    runner = runner_path(here, label)
     for path in (library,) if toolchain.config.run == "none" else (library, runner):
         if not path.is_file():
             raise NotBuiltError(
@@ -72,34 +72,32 @@ def verify_delivered(session: Session, label: VariantLabel) -> tuple[VerifyResul
             hint=f"build the variant again: ./orchestrate build {label}",
         )
     kernels = manifest.kernels
-    levels = () if kernels is None else _levels(session, label, kernels.levels)
-    traces = read_traces(session, app)
+    levels = () if kernels is None else _levels(here, label, kernels.levels)
+    traces = read_traces(here, app)
     models = models_in(folder, manifest)
     selection = manifest.selection_digest
-    return verify_library(
-        session, app, label.abi, traces, runner, library, levels, models, selection
-    )
+    return verify_library(here, app, label.abi, traces, runner, library, levels, models, selection)
 
 
 def _levels(
-    session: Session, label: VariantLabel, named: tuple[str, ...] | None
+    here: Invocation, label: VariantLabel, named: tuple[str, ...] | None
 ) -> tuple[str, ...]:
     """A delivered library's CPU levels, of those that the manifest names, lowest first."""
-    known = session.of(label.app).cpu_levels(label.abi)
+    known = here.runtimes.of(label.app).cpu_levels(here.toolchains.config(label.abi))
     # before there was a choice, libraries had what every one has
     return tuple(
         one.name for one in known if (one.uses is None if named is None else one.name in named)
     )
 
 
-def runner_path(session: Session, label: VariantLabel) -> Path:
+def runner_path(here: Invocation, label: VariantLabel) -> Path:
     """The model runner that is linked against a variant's shared library; it exists once it was
     built for an ABI that can run here."""
-    return session.context.state / "variants" / label.app / label.abi / "driver"
+    return here.context.state / "variants" / label.app / label.abi / "driver"
 
 
 def verify_library(
-    session: Session,
+    here: Invocation,
     app: App,
     abi: str,
     traces: Iterable[Trace],
@@ -118,17 +116,17 @@ def verify_library(
     selection: the digest in its manifest, where that has one. Raises OtherSelectionError.
     """
     threads = verified_threads(app)
-    running = session.running(abi)
+    running = here.toolchains.running(abi)
     levels = tuple(levels)
     results = []
     for model, trace in zip(app.config.models, traces, strict=True):
         if running.prefix is None:
             results.append(not_run(model.name, running.why_not))
             continue
-        expected = read_runs(app.folder, trace, session.context.root)
+        expected = read_runs(app.folder, trace, here.context.root)
         argv = [*running.prefix, str(program)]
-        shipped = session.shipped(app, model)
-        runner = _Runner(argv, library.parent, shipped, model, session.context)
+        shipped = here.models.shipped(app, model)
+        runner = _Runner(argv, library.parent, shipped, model, here.context)
         ran = runner.run(threads=1)
         require_selection(selection, ran, Place(str(library)))
         one = verify(model.name, expected, ran)

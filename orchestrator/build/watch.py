@@ -1,6 +1,6 @@
 """Runs an app's models whenever one is saved, and says what differs from the run before.
 
-A round has a session of its own, since declarations may change as models do. What fails in a round
+A round loads the declarations anew, since they may change as models do. What fails in a round
 is reported, and the next change is waited for: an exporter is a program that somebody is writing.
 """
 
@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.build.development import NoDevelopmentLibraryError
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.run import RanModel
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.subject import Subject, app_subject, file_subject, readable_lock
 from orchestrator.canonical.lock import files_of
 from orchestrator.errors import OrchestratorError
@@ -23,8 +24,8 @@ from orchestrator.load.sources import files_on_disk
 from orchestrator.trace.lock import lock_path
 from orchestrator.values.config import ModelConfig
 
-# Runs a subject in a session.
-Run = Callable[[RuntimeSession, Subject], RanModel]
+# Runs a subject in the development library of a runtime.
+Run = Callable[[Invocation, Runtime, Subject], RanModel]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Watched:
 
 
 def watched(
-    session: Session, app: App | None, model: Path | None, inputs: Sequence[Path]
+    here: Invocation, app: App | None, model: Path | None, inputs: Sequence[Path]
 ) -> Watched:
     """The files whose changes make another round: an app's declaration, the files of its models,
     canonical ones included, and its own sources; or one model; and those of the inputs."""
@@ -62,16 +63,15 @@ def watched(
         assert model is not None
         return Watched(given | {model})
     models = (path for one in app.config.models for path in files_of(app, one))
-    return Watched(given | {session.context.root / app.place.file, *models}, app)
+    return Watched(given | {here.context.root / app.place.file, *models}, app)
 
 
-def is_traced(session: Session, app: App) -> bool:
+def is_traced(here: Invocation, app: App) -> bool:
     """Whether an app has a current lock of each of its models. Raises what hashing a model's files
     raises."""
-    on = session.of(app.name)
     for model in app.config.models:
         lock = readable_lock(lock_path(app.folder, model.name))
-        if lock is None or lock.identity != on.trace_identity(app, model):
+        if lock is None or lock.identity != here.models.trace_identity(app, model):
             return False
     return True
 
@@ -88,7 +88,7 @@ def is_whole(path: Path) -> bool:
 
 
 def app_round(
-    session: Session,
+    here: Invocation,
     app: App,
     changed: Collection[Path] | None,
     inputs: Sequence[Path],
@@ -104,23 +104,32 @@ def app_round(
     for model in app.config.models:
         if changed is not None and one_by_one and files[model.name].isdisjoint(changed):
             continue
-        yield _round(model.name, partial(_run_of_app, session, app, model, inputs, run))
+        yield _round(model.name, partial(_run_of_app, here, app, model, inputs, run))
 
 
 def _run_of_app(
-    session: Session, app: App, model: ModelConfig, inputs: Sequence[Path], run: Run
+    here: Invocation, app: App, model: ModelConfig, inputs: Sequence[Path], run: Run
 ) -> RanModel:
-    return run(session.of(app.name), app_subject(session, app, model, inputs))
+    subject = app_subject(here, app, model, inputs)
+    return run(here, here.runtimes.of(app.name), subject)
 
 
 def file_round(
-    on: RuntimeSession,
+    here: Invocation,
+    runtime: str,
     model: Path,
     inputs: Sequence[Path],
     run: Run,
 ) -> Iterator[Round]:
-    """Run a model's file. Raises NoDevelopmentLibraryError."""
-    yield _round(model.stem, lambda: run(on, file_subject(on, model, inputs)))
+    """Run a model's file in a runtime, by its name. Raises NoDevelopmentLibraryError."""
+    yield _round(model.stem, partial(_run_of_file, here, runtime, model, inputs, run))
+
+
+def _run_of_file(
+    here: Invocation, name: str, model: Path, inputs: Sequence[Path], run: Run
+) -> RanModel:
+    runtime = here.runtimes.on(name)
+    return run(here, runtime, file_subject(here, runtime, model, inputs))
 
 
 def _round(name: str, run: Callable[[], RanModel]) -> Round:

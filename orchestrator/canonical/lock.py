@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import yaml
 import zstandard
 from pydantic import Field
 
@@ -26,6 +25,7 @@ from orchestrator.load.validate import validated
 from orchestrator.load.yaml import LONGEST, PlaceIndex, load_located
 from orchestrator.system.reading import file_sha256, open_file, read_text
 from orchestrator.system.staging import write_bytes
+from orchestrator.system.yaml_text import yaml_text
 from orchestrator.values.config import NAME, Declared, Line, ModelConfig, Sha256, Tuple
 
 # JSON of inputs; and of what they pack to.
@@ -270,7 +270,7 @@ def parse_lock(text: str, file: str, command: str) -> tuple[CanonicalLock, Place
 def lock_text(lock: CanonicalLock) -> str:
     """The lock file's text; equal locks give equal bytes."""
     value: dict[str, Any] = lock.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return _HEADER + yaml.safe_dump(value, sort_keys=False, width=100)
+    return _HEADER + yaml_text(value)
 
 
 def write_canonical(

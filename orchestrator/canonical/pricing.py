@@ -12,10 +12,11 @@ from functools import cache
 from typing import Final
 
 from orchestrator.canonical.lock import Rewrite
+from orchestrator.values.operators import OperatorName
 
 # What every conversion does, which is not to be left out.
 ALWAYS: Final = frozenset({"freeze", "lowering", "trace"})
-Roots = frozenset[str]
+Roots = frozenset[OperatorName]
 Names = frozenset[str]
 
 
@@ -41,7 +42,7 @@ class Candidate:
         """The least that the model names without these rewrites."""
         rows = [row for row in self.rewrites if row.name in names]
         new = {name for row in rows for name in row.new}
-        return (self.roots[1] - new) | {row.old for row in rows}
+        return (self.roots[1] - new) | {OperatorName(row.old) for row in rows}
 
 
 # Converts a model again, without the rewrites of these names.

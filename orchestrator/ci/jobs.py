@@ -14,8 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
+from orchestrator.system.yaml_text import yaml_text
 from orchestrator.values.labels import VariantLabel
 
 # The most jobs that GitHub runs for one matrix.
@@ -93,5 +92,4 @@ class Matrix:
             pipeline = {
                 "nothing to build": {"variables": {"GIT_STRATEGY": "none"}, "script": script}
             }
-        text: str = yaml.safe_dump(pipeline, sort_keys=False, width=1000)
-        return "# Written by `orchestrator matrix`.\n" + text
+        return "# Written by `orchestrator matrix`.\n" + yaml_text(pipeline, width=1000)

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import TypeVar
 
 from orchestrator.codegen.render import render
 from orchestrator.index.model import UnitFacts
 from orchestrator.system.templates import Fit
 from orchestrator.values.fingerprint import text_digest
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection
 
 # A list that names nothing else names this: an empty macro would be no list at all.
@@ -26,6 +28,9 @@ def mentions_selection(unit: UnitFacts) -> bool:
     """Whether the unit's object can depend on a selection at all (op-bearing)."""
     opened = unit.open_tags or unit.open_classes
     return bool(opened or unit.tags or unit.operators or unit.classes or unit.features)
+
+
+T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,7 +61,7 @@ class Projection:
     everything: bool = False
     tags: tuple[SelectedTag, ...] = ()
     late: bool = False
-    operators: tuple[str, ...] | None = None
+    operators: tuple[OperatorName, ...] | None = None
     classes: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     names_tags: bool = False
@@ -115,7 +120,7 @@ def index_text() -> str:
     return _render(Projection(everything=True, names_tags=True))
 
 
-def _named(mentioned: Iterable[str], selected: Container[str]) -> tuple[str, ...]:
+def _named(mentioned: Iterable[T], selected: Container[T]) -> tuple[T, ...]:
     return tuple(name for name in sorted(mentioned) if name in selected)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.pytorch.dialect import DispatchKeys
+from orchestrator.values.operators import OperatorName
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,11 @@ class RegistrationRequest:
                typed entry points call it
     """
 
-    operators: tuple[str, ...]
-    calls: tuple[str, ...]
-    kernels: tuple[tuple[str, tuple[str, ...]], ...]
-    direct: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    resolved: tuple[tuple[str, str], ...] = ()
+    operators: tuple[OperatorName, ...]
+    calls: tuple[OperatorName, ...]
+    kernels: tuple[tuple[str, tuple[OperatorName, ...]], ...]
+    direct: tuple[tuple[str, tuple[OperatorName, ...]], ...] = ()
+    resolved: tuple[tuple[OperatorName, str], ...] = ()
 
     def shared_keys(self, known: DispatchKeys) -> tuple[str, ...]:
         """Keys whose kernels are compiled in one unit with schemas and entry points."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from orchestrator.build.addon import Addon, Fits, addon
 from orchestrator.build.addon_models import Proof
+from orchestrator.build.invocation import load
 from orchestrator.build.launch import check_launcher
-from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
@@ -57,20 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make it, and print what it has."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    check_launcher(session)
+    here = load(context, log)
+    check_launcher(here)
     with (
         cache_in_use(context.cache, log),
         workspace_lock(context.state, True, log, "addon"),
     ):
         made = addon(
-            session,
+            here,
             Path(arguments.package),
             Path(arguments.model),
             abi=arguments.abi,
             name=arguments.name,
             unverified=arguments.unverified,
-            jobs=arguments.jobs or session.workspace.config.jobs,
+            jobs=arguments.jobs or here.workspace.config.jobs,
             view=progress_view(arguments.quiet, arguments.verbose),
         )
     if arguments.json:

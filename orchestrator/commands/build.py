@@ -11,9 +11,9 @@ from datetime import datetime
 from rich.console import Console
 
 from orchestrator.build.build import Built, build
+from orchestrator.build.invocation import load
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.library_rules import require_releasable
-from orchestrator.build.session import Session
 from orchestrator.build.signing_key import check_signing
 from orchestrator.build.traced import require_traced
 from orchestrator.commands.jobs import add_jobs
@@ -71,28 +71,28 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Build and print the report."""
     since = started(context.root)
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    labels, faults = valid_labels(arguments.patterns, session.workspace, log)
+    here = load(context, log)
+    labels, faults = valid_labels(arguments.patterns, here.workspace, log)
     if not arguments.keep_going:
         raise_all(faults)
-        require_traced(session, labels)
+        require_traced(here, labels)
     if arguments.release:
-        require_releasable(session, labels)
-    check_launcher(session)
-    check_signing(session)
+        require_releasable(here, labels)
+    check_launcher(here)
+    check_signing(here)
     with cache_in_use(context.cache, log):
-        session.prepare(label.app for label in labels)
+        here.runtimes.prepare(label.app for label in labels)
         with workspace_lock(context.state, not arguments.no_wait, log, "build"):
             forget(context.root)
             built = build(
-                session,
+                here,
                 labels,
-                jobs=arguments.jobs or session.workspace.config.jobs,
+                jobs=arguments.jobs or here.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
                 keep_going=arguments.keep_going,
                 engines=arguments.engines,
             )
-            if not session.workspace.broken:  # else the replayed report would lack the warning
+            if not here.workspace.broken:  # else the replayed report would lack the warning
                 _keep(arguments, context, built, since)
     report = replace(built.report, errors=(*built.report.errors, *faults))
     if arguments.json:

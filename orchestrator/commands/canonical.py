@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 
 from orchestrator.build.canonical import canonical_apps
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
@@ -56,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Convert and print the report."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    labels = resolve_patterns(arguments.patterns, session.workspace, log)
-    apps = session.workspace.apps_of(labels)
+    here = load(context, log)
+    labels = resolve_patterns(arguments.patterns, here.workspace, log)
+    apps = here.workspace.apps_of(labels)
     with cache_in_use(context.cache, log):
-        session.prepare(app.name for app in apps)
+        here.runtimes.prepare(app.name for app in apps)
         with workspace_lock(context.state, True, log, "canonical"):
             report = canonical_apps(
-                session,
+                here,
                 apps,
                 python=arguments.python,
                 write=arguments.write,

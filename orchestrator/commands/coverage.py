@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from orchestrator.build.coverage import covered
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print; fail where more is required."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    labels = resolve_patterns(arguments.patterns, session.workspace, log)
-    apps = session.workspace.apps_of(labels)
+    here = load(context, log)
+    labels = resolve_patterns(arguments.patterns, here.workspace, log)
+    apps = here.workspace.apps_of(labels)
     with cache_in_use(context.cache, log):
-        models = [one for app in apps for one in covered(session, app)]
+        models = [one for app in apps for one in covered(here, app)]
     if arguments.json:
         print(json.dumps({"format": 1, "models": [_row(one) for one in models]}, indent=2))
     else:

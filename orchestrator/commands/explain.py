@@ -6,7 +6,7 @@ import argparse
 import json
 
 from orchestrator.build.actions import explain
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import stderr_logger
@@ -39,17 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Explain and print."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    labels = resolve_patterns([arguments.label], session.workspace, log)
+    here = load(context, log)
+    labels = resolve_patterns([arguments.label], here.workspace, log)
     if len(labels) > 1:
         raise SeveralVariantsError(
             "explain needs one variant",
             expected=f"one label, such as {labels[0]}",
             seen=f"{arguments.label}, which is {len(labels)} variants",
         )
-    require_traced(session, labels)
+    require_traced(here, labels)
     with cache_in_use(context.cache, log):
-        found = explain(session, labels[0], arguments.unit)
+        found = explain(here, labels[0], arguments.unit)
     if arguments.json:
         answer = {"label": str(labels[0]), "subject": arguments.unit}
         actions = [one.to_json() for one in found]

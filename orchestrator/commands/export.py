@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from orchestrator.build.export import export_bazel
 from orchestrator.build.export_model import ExportedModel, ModelExport, app_of, export_model
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.traced import require_traced
 from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
@@ -122,19 +122,19 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Export and print what was written."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
+    here = load(context, log)
     if arguments.format == "model":
-        return _run_model(arguments, session)
+        return _run_model(arguments, here)
     if given := [f"--{name.replace('_', '-')}" for name in _MODELS if getattr(arguments, name)]:
         raise ExportArgumentsError(
             "these arguments are not for `export bazel`", seen=", ".join(given)
         )
-    labels = resolve_patterns(arguments.patterns, session.workspace, log)
-    require_traced(session, labels)
+    labels = resolve_patterns(arguments.patterns, here.workspace, log)
+    require_traced(here, labels)
     folder = Path.cwd() / Path(arguments.place).expanduser()
     with cache_in_use(context.cache, log):
-        session.prepare(label.app for label in labels)
-        export_bazel(session, labels, folder)
+        here.runtimes.prepare(label.app for label in labels)
+        export_bazel(here, labels, folder)
     if arguments.json:
         variants = [{"app": label.app, "abi": label.abi} for label in labels]
         print(json.dumps({"format": 1, "folder": str(folder), "variants": variants}, indent=2))
@@ -143,8 +143,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
-def _run_model(arguments: argparse.Namespace, session: Session) -> int:
-    context = session.context
+def _run_model(arguments: argparse.Namespace, here: Invocation) -> int:
+    context = here.context
     _require_model_arguments(arguments)
     app = app_of(arguments.place)
     asked = ModelExport(
@@ -159,11 +159,11 @@ def _run_model(arguments: argparse.Namespace, session: Session) -> int:
         paths=arguments.path,
         python=arguments.python,
     )
-    with cache_in_use(context.cache, session.log):
-        if app in session.workspace.apps:
-            session.prepare([app])
-        with workspace_lock(context.state, True, session.log, "export"):
-            made = export_model(session, app, asked, Path.cwd())
+    with cache_in_use(context.cache, here.log):
+        if app in here.workspace.apps:
+            here.runtimes.prepare([app])
+        with workspace_lock(context.state, True, here.log, "export"):
+            made = export_model(here, app, asked, Path.cwd())
     if arguments.json:
         print(json.dumps(_to_json(made), indent=2))
     else:
@@ -228,7 +228,7 @@ def _to_json(made: ExportedModel) -> dict[str, Any]:
         "file": made.file,
         "created": made.created,
         "declared": made.declared,
-        "operators": [str(name) for name in made.info.root_operators],
+        "operators": [*made.info.root_operators],
         "bytes": made.info.size,
         "compared": _compared(made),
         "largest": made.result.largest,

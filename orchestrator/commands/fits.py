@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from orchestrator.build.fits import Runs, fits
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
@@ -62,11 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Answer for each library; at the end the errors of those that cannot be read."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
+    here = load(context, log)
     runs: Runs = arguments.runs
     with cache_in_use(context.cache, log):
         report = fits(
-            session,
+            here,
             Path(arguments.model),
             [Path(name) for name in arguments.packages],
             lock=Path(arguments.trace) if arguments.trace else None,

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any, get_args
 
+from orchestrator.build.invocation import load
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.libraries import PreparedLibrary
 from orchestrator.build.make_library_index import (
@@ -14,7 +15,7 @@ from orchestrator.build.make_library_index import (
     make_features,
     make_library_index,
 )
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
 from orchestrator.commands.views import progress_view, stderr_logger
@@ -54,22 +55,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make the requested file, and print a summary."""
     log = stderr_logger(arguments.quiet)
-    session = chosen(Session(context, log), arguments.runtime)
-    check_launcher(session)
-    jobs = arguments.jobs or session.workspace.config.jobs
+    here = load(context, log)
+    name = chosen(here.workspace, arguments.runtime)
+    check_launcher(here)
+    jobs = arguments.jobs or here.workspace.config.jobs
     view = progress_view(arguments.quiet)
     files = list[dict[str, Any]]()
     with cache_in_use(context.cache, log):
-        library = _pinned(session)
+        runtime = here.runtimes.on(name)
+        library = _pinned(runtime)
         with workspace_lock(context.state, True, log, f"library {arguments.action}"):
             if arguments.action == "kernels":
-                features = make_features(session, library, jobs=jobs, view=view)
+                features = make_features(here, runtime, library, jobs=jobs, view=view)
                 files.append(_of_kernels(features))
                 if not arguments.json:
                     _print_kernels(features)
             for processor in sorted(library.data.indexed):
                 if arguments.action == "index" and arguments.processor in (None, processor):
-                    made = make_library_index(session, library, processor, jobs=jobs, view=view)
+                    made = make_library_index(
+                        here, runtime, library, processor, jobs=jobs, view=view
+                    )
                     files.append(_of_index(processor, made))
                     if not arguments.json:
                         _print_index(made)
@@ -78,14 +83,14 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
-def _pinned(session: RuntimeSession) -> PreparedLibrary:
-    if session.library is None:
+def _pinned(runtime: Runtime) -> PreparedLibrary:
+    if runtime.library is None:
         raise LibraryUnpinnedError(
             "WORKSPACE does not pin the library",
             expected="every tree of it under `runtime: libraries:`",
             hint="pin what `orchestrator/libraries/data/xnnpack.yaml` lists under `trees`",
         )
-    return session.library
+    return runtime.library
 
 
 def _of_index(processor: Processor, made: MadeLibraryIndex) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.build.add_app import AppRequest, NewApp, NewModel, add_app
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Add the app and print a summary. Raises what `add_app` raises."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    warn_of_broken(session.workspace, log)
+    here = load(context, log)
+    warn_of_broken(here.workspace, log)
     asked = AppRequest(
         arguments.name,
         [Path(file) for file in arguments.model],
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         arguments.canonical,
     )
     with cache_in_use(context.cache, log):
-        added = add_app(session, asked, Path.cwd())
+        added = add_app(here, asked, Path.cwd())
     if arguments.json:
         print(json.dumps(_to_json(added), indent=2))
         return ExitCode.OK
@@ -112,7 +112,7 @@ def _to_json(added: NewApp) -> dict[str, Any]:
         "models": [
             {
                 "file": model.file,
-                "operators": [str(name) for name in model.info.root_operators],
+                "operators": [*model.info.root_operators],
                 "methods": list(model.methods),
                 "inputs": model.inputs,
                 "example_inputs": model.example,

@@ -6,8 +6,8 @@ import argparse
 
 from rich.console import Console
 
+from orchestrator.build.invocation import load
 from orchestrator.build.plan import planned
-from orchestrator.build.session import Session
 from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
@@ -41,11 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Plan and print the report."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    labels = resolve_patterns(arguments.patterns, session.workspace, log)
-    require_traced(session, labels)
+    here = load(context, log)
+    labels = resolve_patterns(arguments.patterns, here.workspace, log)
+    require_traced(here, labels)
     with cache_in_use(context.cache, log):
-        report = planned(session, labels)
+        report = planned(here, labels)
     if arguments.json:
         print(report.to_json(), end="")
     else:

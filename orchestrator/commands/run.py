@@ -7,9 +7,10 @@ import json
 import sys
 from pathlib import Path
 
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.run import RanModel, run_in_development
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.store_in_use import store_in_use
 from orchestrator.build.subject import Subject, app_subjects, file_subject
 from orchestrator.commands.jobs import add_jobs
@@ -78,18 +79,19 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run and print, model by model."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    check_launcher(session)
+    here = load(context, log)
+    check_launcher(here)
     inputs = [Path(name) for name in arguments.inputs]
     reports = []
-    with store_in_use(session):
-        on, subjects = _subjects(session, arguments, inputs)
+    with store_in_use(here):
+        runtime, subjects = _subjects(here, arguments, inputs)
         for subject in subjects:
             ran = run_in_development(
-                on,
+                here,
+                runtime,
                 subject,
                 repeat=arguments.repeat,
-                jobs=arguments.jobs or session.workspace.config.jobs,
+                jobs=arguments.jobs or here.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
             )
             reports.append(report_of(ran))
@@ -104,13 +106,16 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _subjects(
-    session: Session, arguments: argparse.Namespace, inputs: list[Path]
-) -> tuple[RuntimeSession, tuple[Subject, ...]]:
+    here: Invocation, arguments: argparse.Namespace, inputs: list[Path]
+) -> tuple[Runtime, tuple[Subject, ...]]:
     if not arguments.what.startswith("//"):
-        on = chosen(session, arguments.runtime)
-        return on, (file_subject(on, model_path(session.workspace, arguments.what), inputs),)
-    app = chosen_app(session, arguments)
-    return session.of(app.name), app_subjects(session, app, inputs)
+        name = chosen(here.workspace, arguments.runtime)
+        path = model_path(here.workspace, arguments.what)
+        runtime = here.runtimes.on(name)
+        return runtime, (file_subject(here, runtime, path, inputs),)
+    app = chosen_app(here, arguments)
+    subjects = app_subjects(here, app, inputs)
+    return here.runtimes.of(app.name), subjects
 
 
 def model_path(workspace: Workspace, what: str) -> Path:
@@ -125,15 +130,15 @@ def model_path(workspace: Workspace, what: str) -> Path:
     return path
 
 
-def chosen_app(session: Session, arguments: argparse.Namespace) -> App:
+def chosen_app(here: Invocation, arguments: argparse.Namespace) -> App:
     """The app that a label names.
 
     Raises RunSubjectError, UnknownRuntimeError, and what resolving labels raises.
     """
     what, name = arguments.what, arguments.runtime
-    _ = chosen(session, name)
-    labels = resolve_patterns([what], session.workspace, session.log)
-    apps = session.workspace.apps_of(labels)
+    _ = chosen(here.workspace, name)
+    labels = resolve_patterns([what], here.workspace, here.log)
+    apps = here.workspace.apps_of(labels)
     if len(apps) != 1:
         raise RunSubjectError(
             "a run is of one app",

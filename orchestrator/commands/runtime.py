@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import Any
 
+from orchestrator.build.invocation import load
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.make_index import MadeIndex, make_index
-from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
 from orchestrator.commands.views import progress_view, stderr_logger
@@ -45,14 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make the index and print a summary."""
     log = stderr_logger(arguments.quiet)
-    session = chosen(Session(context, log), arguments.runtime)
-    check_launcher(session)
+    here = load(context, log)
+    name = chosen(here.workspace, arguments.runtime)
+    check_launcher(here)
     with cache_in_use(context.cache, log):
-        _ = session.runtime
+        runtime = here.runtimes.on(name)
         with workspace_lock(context.state, True, log, "runtime index"):
             made = make_index(
-                session,
-                jobs=arguments.jobs or session.workspace.config.jobs,
+                here,
+                runtime,
+                jobs=arguments.jobs or here.workspace.config.jobs,
                 view=progress_view(arguments.quiet),
                 only=arguments.unit,
             )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.load.checks import unknown_runtime
+from orchestrator.load.declared import Workspace
 
 
 def add_runtime(parser: argparse.ArgumentParser) -> None:
@@ -17,11 +17,14 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen(session: Session, name: str | None) -> RuntimeSession:
-    """The session with the named runtime. Raises UnknownRuntimeError."""
+def chosen(workspace: Workspace, name: str | None) -> str:
+    """The name of the runtime that is asked for: none is prepared yet. Raises UnknownRuntimeError.
+
+    name: what --runtime says; None for the default
+    """
+    config = workspace.config
     if name is None:
-        return session.default
-    pins = session.workspace.config.pins
-    if name not in pins:
-        raise unknown_runtime(name, pins)
-    return session.on(name)
+        return config.default_runtime
+    if name not in config.pins:
+        raise unknown_runtime(name, config.pins)
+    return name

@@ -6,7 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.commands.views import stderr_logger
 from orchestrator.compilers.cmake_toolchain import write_toolchain_file
 from orchestrator.compilers.resolve import ResolvedToolchain
@@ -44,24 +44,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Show or write; raises AbiUnknownError, and what finding and probing a compiler raises."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    abis = [arguments.abi] if arguments.abi else _abis(session.workspace)
-    if arguments.abi not in (None, *session.workspace.toolchains):
-        raise _unknown(arguments.abi, sorted(session.workspace.toolchains))
+    here = load(context, log)
+    abis = [arguments.abi] if arguments.abi else _abis(here.workspace)
+    if arguments.abi not in (None, *here.workspace.toolchains):
+        raise _unknown(arguments.abi, sorted(here.workspace.toolchains))
     if arguments.action == "cmake":
         if arguments.abi is None:
             raise AbiUnknownError(
                 "`cmake` requires one ABI",
-                expected=", ".join(session.workspace.toolchains),
+                expected=", ".join(here.workspace.toolchains),
                 hint="run: ./orchestrate toolchain cmake ABI",
             )
         with cache_in_use(context.cache, log):
-            toolchain = session.toolchain(arguments.abi)
-            file = write_toolchain_file(toolchain, session.running(arguments.abi))
+            toolchain = here.toolchains.of(arguments.abi)
+            file = write_toolchain_file(toolchain, here.toolchains.running(arguments.abi))
         print(file)
         return ExitCode.OK
     with cache_in_use(context.cache, log):
-        shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
+        shown = {abi: _facts(here.toolchains.of(abi)) for abi in abis}
     if arguments.json:
         rows = [{"abi": abi, **facts} for abi, facts in shown.items()]
         print(json.dumps({"format": 1, "toolchains": rows}, indent=2))

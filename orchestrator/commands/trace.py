@@ -8,8 +8,8 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from orchestrator.build.invocation import load
 from orchestrator.build.launch import check_launcher
-from orchestrator.build.session import Session
 from orchestrator.build.store_in_use import store_in_use
 from orchestrator.build.trace import TracedApp, TracedModel, trace_apps
 from orchestrator.commands.coverage import add_requirement
@@ -62,18 +62,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Trace and print one line a model; at the end all errors."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    labels = resolve_patterns(arguments.patterns, session.workspace, log)
-    apps = session.workspace.apps_of(labels)
-    check_launcher(session)
-    with store_in_use(session):
-        session.prepare(app.name for app in apps)
+    here = load(context, log)
+    labels = resolve_patterns(arguments.patterns, here.workspace, log)
+    apps = here.workspace.apps_of(labels)
+    check_launcher(here)
+    with store_in_use(here):
+        here.runtimes.prepare(app.name for app in apps)
         with workspace_lock(context.state, True, log, "trace"):
             traced = trace_apps(
-                session,
+                here,
                 apps,
                 recorder=arguments.recorder,
-                jobs=arguments.jobs or session.workspace.config.jobs,
+                jobs=arguments.jobs or here.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
             )
     if arguments.json:

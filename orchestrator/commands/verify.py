@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.build.verify import verify_delivered
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Verify and print one line a model; at the end all errors."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
-    labels = resolve_patterns(arguments.patterns, session.workspace, log)
+    here = load(context, log)
+    labels = resolve_patterns(arguments.patterns, here.workspace, log)
     console = Console(highlight=False)
     rows: list[dict[str, Any]] = []
     errors: list[OrchestratorError] = []
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             results: Sequence[VerifyResult] = ()
             error = None
             try:
-                results = verify_delivered(session, label)
+                results = verify_delivered(here, label)
                 if not arguments.json:
                     _print(label, results, console)
                 require_verified(str(label), results)

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.run import RanModel, run_in_development
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.store_in_use import store_in_use
 from orchestrator.build.subject import Subject
 from orchestrator.build.trace import trace_apps
@@ -116,17 +117,17 @@ class _Watch:
             # before anything is read: what is saved from here on makes another round
             self.watcher.take(self.watched.files())
             try:
-                session = Session(self.context, self.log)
-                app, model = self._subject(session)
-                self.watched = watched(session, app, model, self.inputs)
+                here = load(self.context, self.log)
+                app, model = self._subject(here)
+                self.watched = watched(here, app, model, self.inputs)
                 self.watcher.follow(self.watched.files())
-                with store_in_use(session):
+                with store_in_use(here):
                     ran = True
-                    for one in self._round(session, app, model, changed):
+                    for one in self._round(here, app, model, changed):
                         self._report(one)
                         ran = ran and one.ran is not None
                     if self.arguments.trace and app is not None and ran:
-                        self._trace(session, app)
+                        self._trace(here, app)
             except OrchestratorError as error:
                 if changed is None:
                     raise
@@ -136,50 +137,51 @@ class _Watch:
             names = (os.path.relpath(path, self.context.root) for path in sorted(changed))
             self.log(f"saved: {', '.join(names)}")
 
-    def _subject(self, session: Session) -> tuple[App | None, Path | None]:
+    def _subject(self, here: Invocation) -> tuple[App | None, Path | None]:
         what = self.arguments.what
         if what.startswith("//"):
-            return chosen_app(session, self.arguments), None
-        return None, model_path(session.workspace, what).absolute()
+            return chosen_app(here, self.arguments), None
+        return None, model_path(here.workspace, what).absolute()
 
     def _round(
         self,
-        session: Session,
+        here: Invocation,
         app: App | None,
         model: Path | None,
         changed: Collection[Path] | None,
     ) -> Iterator[Round]:
-        check_launcher(session)
+        check_launcher(here)
         if app is not None:
-            return app_round(session, app, changed, self.inputs, self._run)
+            return app_round(here, app, changed, self.inputs, self._run)
         assert model is not None
-        on = chosen(session, self.arguments.runtime)
-        return file_round(on, model, self.inputs, self._run)
+        name = chosen(here.workspace, self.arguments.runtime)
+        return file_round(here, name, model, self.inputs, self._run)
 
-    def _run(self, on: RuntimeSession, subject: Subject) -> RanModel:
+    def _run(self, here: Invocation, runtime: Runtime, subject: Subject) -> RanModel:
         return run_in_development(
-            on,
+            here,
+            runtime,
             subject,
             repeat=None,
-            jobs=self._jobs(on),
+            jobs=self._jobs(here),
             view=self._view,
             with_arguments=True,
         )
 
-    def _jobs(self, session: Session) -> int | None:
-        return self.arguments.jobs or session.workspace.config.jobs
+    def _jobs(self, here: Invocation) -> int | None:
+        return self.arguments.jobs or here.workspace.config.jobs
 
     @property
     def _view(self) -> View:
         return progress_view(self.arguments.quiet, self.arguments.verbose)
 
-    def _trace(self, session: Session, app: App) -> None:
+    def _trace(self, here: Invocation, app: App) -> None:
         """Trace the app where its locks are not current. What hinders it is reported."""
         try:
-            if is_traced(session, app):
+            if is_traced(here, app):
                 return
             with workspace_lock(self.context.state, True, self.log, NAME):
-                (traced,) = trace_apps(session, [app], jobs=self._jobs(session), view=self._view)
+                (traced,) = trace_apps(here, [app], jobs=self._jobs(here), view=self._view)
         except OrchestratorError as error:
             self._report_error(error)
             return

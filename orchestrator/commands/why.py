@@ -6,7 +6,7 @@ import argparse
 import json
 
 from orchestrator.build.explain import why
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import stderr_logger
@@ -37,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Explain and print."""
     log = stderr_logger(arguments.quiet)
-    session = Session(context, log)
+    here = load(context, log)
     # what is selected is the same for every ABI of an app
-    label = resolve_patterns([arguments.label], session.workspace, log)[0]
-    require_traced(session, [label])
+    label = resolve_patterns([arguments.label], here.workspace, log)[0]
+    require_traced(here, [label])
     with cache_in_use(context.cache, log):
-        answer = why(session, label, arguments.subject)
+        answer = why(here, label, arguments.subject)
     if arguments.json:
         answered = {"label": str(label), "subject": answer.subject, "lines": list(answer.lines)}
         print(json.dumps({"format": 1, "present": bool(answer.lines), **answered}, indent=2))

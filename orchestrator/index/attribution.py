@@ -18,6 +18,7 @@ from orchestrator.index.registrations import CutSection, cut_registrations
 from orchestrator.index.side_by_side import completed
 from orchestrator.pytorch.dialect import Symbols
 from orchestrator.pytorch.units import GENERATED
+from orchestrator.values.operators import OperatorName
 
 _EXCEPTION_TABLE = ".gcc_except_table"
 
@@ -82,7 +83,9 @@ def build_index(
         registrations += reader.read()
         registrations += reader.promoted()
         carried = (fallbacks or {}).get(unit.path, ())
-        registrations += [Registration(name, "fallback", number, ()) for name in carried]
+        registrations += [
+            Registration(OperatorName(name), "fallback", number, ()) for name in carried
+        ]
         finished.append(replace(unit, init=reader.init))
     return _finish(pytorch, tree, finished, registrations, builder, known)
 
@@ -138,7 +141,9 @@ def renew_units(
         registrations += reader.read()
         registrations += reader.promoted()
         carried = (fallbacks or {}).get(unit.path, ())
-        registrations += [Registration(name, "fallback", number, ()) for name in carried]
+        registrations += [
+            Registration(OperatorName(name), "fallback", number, ()) for name in carried
+        ]
         finished[number] = replace(unit, init=reader.init)
     for node, size in enumerate(index.sizes):
         if index.owners[node] == COMDAT and size:  # the first copy's counts
@@ -259,7 +264,9 @@ class _UnitReader:
     def promoted(self) -> list[Registration]:
         """What the unit registers by a table that cannot be selected from."""
         return [
-            Registration(operator, "promoted", self.number, self.function(name) or self.init)
+            Registration(
+                OperatorName(operator), "promoted", self.number, self.function(name) or self.init
+            )
             for operator, name in self.unit.promoted
         ]
 
@@ -382,13 +389,13 @@ def _finish(
 
 
 def _operator_calls(
-    names: list[str], operator_names: Iterable[str], known: Symbols
-) -> dict[int, str]:
+    names: list[str], operator_names: Iterable[OperatorName], known: Symbols
+) -> dict[int, OperatorName]:
     """Which nodes are an operator's typed entry points (`call`, `redispatch`)."""
     structs = {
-        name.split("::", 1)[1].replace(".", "_"): name
+        name.partition("::")[2].replace(".", "_"): name
         for name in operator_names
-        if name.startswith("aten::")
+        if name.namespace == "aten"
     }
     found = {}
     for number, name in enumerate(names):

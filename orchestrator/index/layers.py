@@ -21,6 +21,7 @@ from orchestrator.index.model import Registration, RuntimeIndex, UnitFacts, alia
 from orchestrator.index.objects import ObjectFacts, Section
 from orchestrator.index.registrations import cut_registrations
 from orchestrator.pytorch.dialect import Symbols
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnClass
 
 _EXCEPTION_TABLE = ".gcc_except_table"
@@ -69,7 +70,7 @@ class LayerUnit:
     nodes: tuple[LayerNode, ...]
     init: tuple[int, ...]
     defines: Mapping[str, int]
-    registrations: tuple[tuple[str, str], ...]
+    registrations: tuple[tuple[OperatorName, str], ...]
     blocks: tuple[tuple[str, str], ...]
     own_classes: tuple[OwnClass, ...]
 
@@ -94,7 +95,7 @@ def read_unit(
     position = {s.index: n for n, s in enumerate(s for s in kept if s.index not in owner)}
     position |= {inner: position[outer] for inner, outer in owner.items() if outer in position}
     nodes = [_node(path, section) for section in kept if section.index not in owner]
-    registrations: list[tuple[str, str]] = []
+    registrations: list[tuple[OperatorName, str]] = []
     for section in kept:
         if section.index not in position:
             continue
@@ -288,7 +289,7 @@ def looked_up_by_name(units: Iterable[LayerUnit]) -> str | None:
 
 def namespaces_of(index: RuntimeIndex) -> Collection[str]:
     """The namespaces in which an index has operators."""
-    return frozenset(one.operator.partition("::")[0] for one in index.registrations)
+    return frozenset(one.operator.namespace for one in index.registrations)
 
 
 def to_json(unit: LayerUnit) -> dict[str, Any]:
@@ -305,7 +306,7 @@ def from_json(data: Mapping[str, Any]) -> LayerUnit:
         mentions=Mentions(
             tags=tuple(mentions["tags"]),
             open_tags=mentions["open_tags"],
-            operators=tuple(mentions["operators"]),
+            operators=tuple(map(OperatorName.parse, mentions["operators"])),
             classes=tuple(mentions["classes"]),
             open_classes=mentions["open_classes"],
             features=tuple(mentions["features"]),
@@ -323,7 +324,7 @@ def from_json(data: Mapping[str, Any]) -> LayerUnit:
         ),
         init=tuple(data["init"]),
         defines=dict(data["defines"]),
-        registrations=tuple((name, key) for name, key in data["registrations"]),
+        registrations=tuple((OperatorName.parse(name), key) for name, key in data["registrations"]),
         blocks=tuple((kind, name) for kind, name in data["blocks"]),
         own_classes=tuple(
             OwnClass(one["name"], tuple(one["methods"]), one["is_open"])

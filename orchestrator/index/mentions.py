@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from orchestrator.values.operators import OperatorName
+
 
 def _word(name: str) -> str:
     """A pattern for `name` where a word begins. It begins with the name itself: `re` skips to the
@@ -45,7 +47,7 @@ class Mentions:
 
     tags: tuple[str, ...]
     open_tags: bool
-    operators: tuple[str, ...]
+    operators: tuple[OperatorName, ...]
     classes: tuple[str, ...]
     open_classes: bool
     features: tuple[str, ...]
@@ -63,7 +65,7 @@ def mentions_of(preprocessed: str) -> Mentions:
         else:
             open_tags = True
     named = (text for pattern in _OPERATORS for text in pattern.findall(preprocessed))
-    operators = {_joined(text).partition("(")[0] for text in named}
+    operators = {OperatorName(_joined(text).partition("(")[0]) for text in named}
     return Mentions(
         tags=tuple(sorted(tags)),
         open_tags=open_tags,

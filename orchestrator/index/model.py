@@ -25,6 +25,7 @@ import zstandard
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.system.reading import parse_json
+from orchestrator.values.operators import OperatorName
 
 FORMAT = 2
 _COLUMNS = ("owners", "sizes", "edge_starts", "edges")
@@ -66,7 +67,7 @@ class UnitFacts:
     cost: float
     tags: tuple[str, ...] = ()
     open_tags: bool = False
-    operators: tuple[str, ...] = ()
+    operators: tuple[OperatorName, ...] = ()
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     promoted: tuple[tuple[str, str], ...] = ()
@@ -84,7 +85,7 @@ class Registration:
     targets are the nodes that exist only because of this registration.
     """
 
-    operator: str
+    operator: OperatorName
     key: str
     unit: int
     targets: tuple[int, ...]
@@ -107,7 +108,7 @@ class RuntimeIndex:
     sizes: array[int]
     edge_starts: array[int]
     edges: array[int]
-    operator_calls: dict[int, str]
+    operator_calls: dict[int, OperatorName]
     kernel_tags: dict[int, tuple[str, ...]]
 
     @cached_property
@@ -136,16 +137,16 @@ class RuntimeIndex:
         return bytes(counts.translate(_ONE_ALONE))
 
     @cached_property
-    def _registered(self) -> Mapping[tuple[int, int], tuple[str, str]]:
+    def _registered(self) -> Mapping[tuple[int, int], tuple[str, OperatorName]]:
         """(unit, node) -> the dispatch key and the operator that a unit registers the node for."""
         return {
             (r.unit, node): (r.key, r.operator) for r in self.registrations for node in r.targets
         }
 
     @cached_property
-    def _behind(self) -> Mapping[tuple[int, int], tuple[str, str] | None]:
+    def _behind(self) -> Mapping[tuple[int, int], tuple[str, OperatorName] | None]:
         """(unit, node) -> what a unit registers that calls the node; None where that is several."""
-        found: dict[tuple[int, int], tuple[str, str] | None] = {}
+        found: dict[tuple[int, int], tuple[str, OperatorName] | None] = {}
         for (unit, wrapper), kernel in self._registered.items():
             if self.owners[wrapper] == unit:
                 for node in self.targets(wrapper):
@@ -153,7 +154,7 @@ class RuntimeIndex:
                     found[unit, node] = kernel if alone else None
         return found
 
-    def direct_kernel(self, node: int) -> tuple[str, str] | None:
+    def direct_kernel(self, node: int) -> tuple[str, OperatorName] | None:
         """The dispatch key and the operator whose kernel `node` is for callers in C++.
 
         Beside each kernel torchgen writes a function that calls it without the dispatcher:
@@ -195,7 +196,7 @@ def aliases(symbol: str) -> tuple[str, ...]:
 
 
 def with_own_units(
-    index: RuntimeIndex, units: Iterable[tuple[str, Iterable[str], Iterable[str]]]
+    index: RuntimeIndex, units: Iterable[tuple[str, Iterable[OperatorName], Iterable[str]]]
 ) -> RuntimeIndex:
     """The index with units of ours behind PyTorch's own.
 
@@ -288,11 +289,13 @@ def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
         tree=header["tree"],
         units=tuple(_unit(unit) for unit in header["units"]),
         registrations=tuple(
-            Registration(operator, key, unit, tuple(targets))
+            Registration(OperatorName.known(operator), key, unit, tuple(targets))
             for operator, key, unit, targets in header["registrations"]
         ),
         names=names,
-        operator_calls={int(node): name for node, name in header["operator_calls"]},
+        operator_calls={
+            int(node): OperatorName.known(name) for node, name in header["operator_calls"]
+        },
         kernel_tags={int(node): tuple(tags) for node, tags in header["kernel_tags"]},
         **columns,
     )

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from orchestrator.index.objects import ObjectFacts, Reference, Section
 from orchestrator.pytorch.dialect import Symbols
+from orchestrator.values.operators import OperatorName
 
 # Allocation, unwinding, and the containers in which schemas and their tags are handed over.
 _GLUE = ("_Znw", "_Zdl", "_Unwind", "_ZSt", "_ZNSt3__16vectorI", "_ZNSt3__112basic_stringI")
@@ -35,7 +36,7 @@ _QUALIFIED_SCHEMA = re.compile(r"^([a-z_]\w*::\w+(?:\.\w+)?)\(")
 class Cut:
     """One operator's share of a registering section."""
 
-    operator: str
+    operator: OperatorName
     key: str
     references: tuple[Reference, ...]
 
@@ -86,12 +87,12 @@ def _commit_kind(facts: ObjectFacts, reference: Reference, known: Symbols) -> st
 
 
 def _operator_array(facts: ObjectFacts, section: Section) -> Iterator[Cut]:
-    operator: str | None = None
+    operator: OperatorName | None = None
     for reference in section.references:
         text = facts.string_at(reference.section, reference.addend)
         if text is not None:
             match = _QUALIFIED_SCHEMA.match(text)
-            operator = match[1] if match else None
+            operator = OperatorName(match[1]) if match else None
         elif operator is not None:
             yield Cut(operator, "jit", (reference,))
             operator = None
@@ -102,7 +103,7 @@ def _library_function(
 ) -> CutSection:
     cuts: list[Cut] = []
     pending: list[Reference] = []
-    operator: str | None = None
+    operator: OperatorName | None = None
     remainder: list[Reference] = []
     for reference in sorted(section.references, key=lambda r: r.offset):
         text = facts.string_at(reference.section, reference.addend)
@@ -113,11 +114,13 @@ def _library_function(
             holder = known.holds_kernel.search(_symbol(facts, reference)) is not None
             (pending if holder else remainder).append(reference)
             if operator is not None or kind == "fallback":
-                name = operator if kind != "fallback" else f"{namespace}::<fallback>"
+                name = operator
+                if kind == "fallback":
+                    name = OperatorName(f"{namespace}::<fallback>")
                 register_key = key or ("catchall" if _has_kernel(facts, pending) else "schema")
                 cuts.append(
                     Cut(
-                        name or "",
+                        name or OperatorName(),
                         f"fallback:{key}" if kind == "fallback" else register_key,
                         tuple(pending),
                     )
@@ -151,13 +154,13 @@ def _operator_constructors(facts: ObjectFacts, section: Section, known: Symbols)
     cuts: list[Cut] = []
     remainder: list[Reference] = []
     pending: list[Reference] = []
-    operator: str | None = None
+    operator: OperatorName | None = None
     for reference in sorted(section.references, key=lambda r: r.offset):
         symbol = _symbol(facts, reference)
         schema = _QUALIFIED_SCHEMA.match(facts.string_at(reference.section, reference.addend) or "")
         if schema is not None:
             remainder += pending
-            operator, pending = schema[1], []
+            operator, pending = OperatorName(schema[1]), []
         elif symbol.startswith(known.constructors):
             remainder.append(reference)
             if operator is not None:
@@ -170,9 +173,9 @@ def _operator_constructors(facts: ObjectFacts, section: Section, known: Symbols)
     return CutSection((*remainder, *pending), tuple(cuts))
 
 
-def _operator_of(text: str, namespace: str) -> str | None:
+def _operator_of(text: str, namespace: str) -> OperatorName | None:
     match = _SCHEMA.match(text)
     name = match[1] if match else (text if _NAME.match(text) else None)
     if name is None:
         return None
-    return name if "::" in name else f"{namespace}::{name}"
+    return OperatorName(name if "::" in name else f"{namespace}::{name}")

@@ -22,6 +22,7 @@ from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, RuntimePin, WorkspaceConfig
 from orchestrator.values.labels import EVERY_ABI
 from orchestrator.values.names import did_you_mean, did_you_mean_abi
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.packages import (
     PYTHON_NAME_WORDS,
     PYTHON_VERSION_WORDS,
@@ -380,7 +381,10 @@ def _extra(app: App) -> Iterator[OrchestratorError]:
     """Operators under `extra` that `forbid` names, as a whole or by an overload."""
     for extra in app.config.extra:
         for forbidden, reason in app.config.forbid.items():
-            if extra in (forbidden, _bare(forbidden)) or forbidden == _bare(extra):
+            if (
+                extra in (forbidden, OperatorName(forbidden).qualified)
+                or forbidden == OperatorName(extra).qualified
+            ):
                 yield ExtraForbiddenError(
                     f"{extra} is under `extra` and under `forbid`",
                     place=app.places.key(("extra", extra)),
@@ -388,11 +392,6 @@ def _extra(app: App) -> Iterator[OrchestratorError]:
                     seen=f"{forbidden}: {reason}",
                     hint="take it out of one of them",
                 )
-
-
-def _bare(operator: str) -> str:
-    """The name without its overload, which stands for all overloads."""
-    return operator.partition(".")[0]
 
 
 def _cpu(

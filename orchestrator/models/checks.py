@@ -217,7 +217,7 @@ def check_operators(
     if all_newer(missing, runtime_version, offers):
         what = f"this model names {some} newer than PyTorch {runtime_version}"
     elsewhere = advice(missing, offers, declared, command)
-    if all(str(operator) in lowered for operator in missing):
+    if all(operator in lowered for operator in missing):
         otherwise = _lowering(info, len(missing), declared, command)
     else:
         otherwise = _advice(missing, namespaces, general=elsewhere is None)
@@ -225,7 +225,7 @@ def check_operators(
         what,
         place=info.place,
         expected=f"operators of PyTorch {runtime_version}",
-        seen=_some(str(operator) for operator in missing),
+        seen=_some(missing),
         hint="; or ".join(filter(None, (elsewhere, otherwise))),
         details="\n".join(_whereabouts(info, missing[:_MOST_SHOWN], sorted(known), offers)),
     )
@@ -269,7 +269,7 @@ def forbidden_operators(
     return {
         operator: reason
         for operator in info.root_operators
-        if (reason := forbidden.get(str(operator), forbidden.get(operator.qualified)))
+        if (reason := forbidden.get(operator, forbidden.get(operator.qualified)))
     }
 
 
@@ -310,7 +310,7 @@ def check_lapack(info: ModelInfo, lapack: Collection[str], runtime_version: str)
         users = _users(info, wanted[:_MOST_SHOWN])
         raise _lapack_missing(
             "names",
-            [str(operator) for operator in wanted],
+            wanted,
             info.place,
             runtime_version,
             "\n".join(f"{operator}: named in {where}" for operator, where in users.items()),
@@ -324,7 +324,7 @@ def require_no_lapack(
 
     failed_in: operators, each of which called the next, where the error was raised
     """
-    wanted = [name for name in failed_in if name.partition(".")[0] in lapack]
+    wanted = [name for name in failed_in if OperatorName(name).qualified in lapack]
     if wanted:
         path = ", which called ".join(failed_in)
         raise _lapack_missing("calls", wanted[:1], place, runtime_version, f"raised in {path}")
@@ -527,13 +527,11 @@ def check_packings(
 
 def _nearest(operator: OperatorName, known: list[OperatorName]) -> list[str]:
     """Other overloads of the same operator before names that only look alike."""
-    same = [str(name) for name in known if name.qualified == operator.qualified]
+    same = [name for name in known if name.qualified == operator.qualified]
     # Without the namespace, which would make every two short names look alike.
     prefix = f"{operator.namespace}::"
-    texts = [
-        str(name).removeprefix(prefix) for name in known if name.namespace == operator.namespace
-    ]
-    wanted = str(operator).removeprefix(prefix)
+    texts = [name.removeprefix(prefix) for name in known if name.namespace == operator.namespace]
+    wanted = operator.removeprefix(prefix)
     alike = [prefix + text for text in difflib.get_close_matches(wanted, texts, n=_MOST_NEAR)]
     return list(dict.fromkeys((*same, *alike)))[:_MOST_NEAR]
 

@@ -15,6 +15,7 @@ from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.index.model import Registration, RuntimeIndex, aliases
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED, Registry, is_function
+from orchestrator.values.operators import OperatorName
 
 
 @dataclass
@@ -30,10 +31,10 @@ class AddonNeeds:
     """
 
     units: set[int] = field(default_factory=set)
-    called: set[str] = field(default_factory=set)
-    direct: set[tuple[str, str]] = field(default_factory=set)
+    called: set[OperatorName] = field(default_factory=set)
+    direct: set[tuple[str, OperatorName]] = field(default_factory=set)
     stubs: set[str] = field(default_factory=set)
-    by_hand: dict[str, str] = field(default_factory=dict)
+    by_hand: dict[OperatorName, str] = field(default_factory=dict)
     tags: set[str] = field(default_factory=set)
 
 
@@ -51,9 +52,9 @@ class AddonRoots:
     whole      units that are linked whatever refers to them: an app's own
     """
 
-    operators: tuple[str, ...]
+    operators: tuple[OperatorName, ...]
     has: Callable[[str], bool]
-    entered: Collection[str]
+    entered: Collection[OperatorName]
     own: frozenset[int]
     cut: frozenset[int]
     by_hand: bool = False
@@ -89,7 +90,7 @@ class _Walk:
         self._seen: set[int] = set()
         self._waiting: list[int] = []
 
-    def register(self, operator: str, one: Registration) -> None:
+    def register(self, operator: OperatorName, one: Registration) -> None:
         if self.index.units[one.unit].path.startswith(GENERATED):
             self._refer(one.targets)
             if one.key == self.dialect.keys.backend_select:
@@ -146,32 +147,34 @@ def registration_request(
     index: RuntimeIndex,
     dialect: Dialect,
     kernels: Registry,
-    operators: Iterable[str],
+    operators: Iterable[OperatorName],
     needs: AddonNeeds,
 ) -> RegistrationRequest:
     """The registrations that torchgen writes of an add-on's operators, without typed entry points.
     What a unit registers by hand is not among them."""
     without_file = {"schema", "catchall", dialect.keys.backend_select}
-    by_key: dict[str, set[str]] = {}
-    names = set[str]()
+    by_key: dict[str, set[OperatorName]] = {}
+    names = set[OperatorName]()
     for name in operators:
         for one in kernels.kernels(name):
             if index.units[one.unit].path.startswith(GENERATED):
                 names.add(name)
                 if one.key not in without_file:
                     by_key.setdefault(one.key, set()).add(name)
-    direct: dict[str, set[str]] = {}
+    direct: dict[str, set[OperatorName]] = {}
     for key, name in needs.direct:
         if name not in by_key.get(key, ()):
             direct.setdefault(key, set()).add(name)
     return RegistrationRequest(tuple(sorted(names)), (), _pairs(by_key), _pairs(direct))
 
 
-def entry_request(needs: AddonNeeds, operators: Iterable[str]) -> RegistrationRequest:
+def entry_request(needs: AddonNeeds, operators: Iterable[OperatorName]) -> RegistrationRequest:
     """The typed entry points that an add-on defines; of `operators`, which are registered by it or
     by the library, through the dispatcher."""
     return RegistrationRequest(tuple(sorted(operators)), tuple(sorted(needs.called)), ())
 
 
-def _pairs(found: dict[str, set[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _pairs(
+    found: dict[str, set[OperatorName]],
+) -> tuple[tuple[str, tuple[OperatorName, ...]], ...]:
     return tuple((key, tuple(sorted(found[key]))) for key in sorted(found))

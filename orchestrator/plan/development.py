@@ -17,6 +17,7 @@ from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry, is_function
 from orchestrator.select.policy import recorded_selection
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ALL_TAGS, Selection
 
 # What the base is called where an app's library has its name: in files and exported symbols.
@@ -56,7 +57,7 @@ class BasePlan:
     entries: RegistrationRequest
 
     @property
-    def called(self) -> frozenset[str]:
+    def called(self) -> frozenset[OperatorName]:
         """The operators whose typed entry points the base defines."""
         return frozenset(self.entries.calls)
 
@@ -107,8 +108,8 @@ def exported_symbols(
 
 
 def own_operators(
-    index: RuntimeIndex, kernels: Registry, operators: Iterable[str], own: Collection[str]
-) -> frozenset[str]:
+    index: RuntimeIndex, kernels: Registry, operators: Iterable[OperatorName], own: Collection[str]
+) -> frozenset[OperatorName]:
     """Those of `operators` that units of an app's own register, by their paths."""
     return frozenset(
         name
@@ -149,7 +150,7 @@ def plan_base(
     )
 
 
-def entered_operators(index: RuntimeIndex, entry: Collection[str]) -> dict[str, str]:
+def entered_operators(index: RuntimeIndex, entry: Collection[str]) -> dict[str, OperatorName]:
     """The operators that our own code calls: typed entry point -> operator, of those in `entry`."""
     calls = {
         index.names[node].split("@", 1)[0]: operator
@@ -238,16 +239,16 @@ def keeping_text(symbols: Iterable[str]) -> str:
 
 
 def guess(
-    roots: Iterable[str], closure: Collection[str], called: Collection[str]
-) -> frozenset[str]:
+    roots: Iterable[OperatorName], closure: Collection[str], called: Collection[OperatorName]
+) -> frozenset[OperatorName]:
     """The operators that a model probably calls: those it names, and of those that they may call
     the ones that other models were seen to."""
     return frozenset(roots) | frozenset(name for name in called if name in closure)
 
 
 def groups_of(
-    operators: Collection[str], known: Sequence[frozenset[str]]
-) -> tuple[frozenset[str], ...]:
+    operators: Collection[OperatorName], known: Sequence[frozenset[OperatorName]]
+) -> tuple[frozenset[OperatorName], ...]:
     """Operators in groups that are registered by objects of their own: those that earlier runs made
     objects for, as far as they fit, and one group of the rest.
 

@@ -17,6 +17,12 @@ from orchestrator.values.action import Compile
 _VARIABLE = re.compile(r"\$(\w+)")
 
 
+def filled(text: str, folders: Mapping[str, str]) -> str:
+    """A text with its `$variables` filled in; those that are not among the folders stay."""
+    # in one pass: a folder's own name may hold what looks like a variable
+    return _VARIABLE.sub(lambda match: folders.get(match[1], match[0]), text)
+
+
 def in_own_folders(action: Compile, renamed: Mapping[str, str]) -> Compile:
     """The action with the variables of its paths renamed, where two runtimes in one graph have
     different folders. Its fingerprint stays: folders are no part of it."""

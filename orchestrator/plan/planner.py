@@ -34,6 +34,7 @@ from orchestrator.select.closure import (
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
 
 # Registered by what has no Register<key>.cpp: markers of the index.
@@ -78,7 +79,7 @@ class _Roots(TypedDict):
     """The arguments of a walk."""
 
     entry: list[int]
-    operators: Iterable[str]
+    operators: Iterable[OperatorName]
     units: list[int]
     cut: list[int]
     follow_calls: bool
@@ -185,7 +186,7 @@ class Planner:
         rules = self.facts.unity
         taken = {self._number(path) for path in self.facts.always_for(spec.purpose)}
         made: Counter[str] = Counter()
-        for operators in (frozenset[str](), rules.usual):
+        for operators in (frozenset[OperatorName](), rules.usual):
             found = self._least(operators, spec) - taken
             taken |= found
             members = (n for n in sorted(found) if can_share(rules, self.index.units[n]))
@@ -213,7 +214,7 @@ class Planner:
         keys = self._dialect.keys
         return registry(self.index, (keys.host,), keys, self._kept)
 
-    def _least(self, operators: frozenset[str], spec: VariantSpec) -> frozenset[int]:
+    def _least(self, operators: frozenset[OperatorName], spec: VariantSpec) -> frozenset[int]:
         """The units that these operators need, with all cut that can be: however they are chosen,
         no variant with them has less."""
         selection = Selection({name: frozenset() for name in operators})
@@ -400,7 +401,7 @@ def entry_nodes(index: RuntimeIndex, symbols: Iterable[str], known: Symbols) -> 
 
 
 def _registering_units(
-    generated: frozenset[int], kernels: Registry, operators: Iterable[str]
+    generated: frozenset[int], kernels: Registry, operators: Iterable[OperatorName]
 ) -> set[int]:
     return {
         registration.unit
@@ -416,14 +417,14 @@ def _resolved(
     kernels: Registry,
     selection: Selection,
     by_name: frozenset[str],
-) -> dict[str, str]:
+) -> dict[OperatorName, str]:
     """Operators that only code calls, and that have one kernel: with its dispatch key.
 
     None where a tensor may carry the key of a fallback: every operator would have to heed it.
     """
     if selection.everything:
         return {}
-    found = dict[str, str]()
+    found = dict[OperatorName, str]()
     for operator in sorted(selection.operators):
         registrations = kernels.kernels(operator)
         # BackendSelect's is no kernel: it finds the backend and calls the operator again
@@ -446,7 +447,7 @@ def _request(
     kernels: Registry,
     selection: Selection,
     found: Needed,
-    resolved: Mapping[str, str],
+    resolved: Mapping[OperatorName, str],
 ) -> RegistrationRequest:
     """Registrations of the selected operators, and what live code calls in C++: entry points of
     operators, and kernels themselves."""
@@ -467,7 +468,9 @@ def _request(
     called = {operator: key for operator, key in resolved.items() if operator in found.called}
     return RegistrationRequest(
         operators=tuple(sorted({registration.operator for registration in registered})),
-        calls=tuple(sorted(found.called | redispatched | dialect.generated.always)),
+        calls=tuple(
+            sorted(found.called | redispatched | {*map(OperatorName, dialect.generated.always)})
+        ),
         kernels=kernels_of,
         direct=_by_key(
             (key, operator)
@@ -478,9 +481,11 @@ def _request(
     )
 
 
-def _by_key(kernels: Iterable[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _by_key(
+    kernels: Iterable[tuple[str, OperatorName]],
+) -> tuple[tuple[str, tuple[OperatorName, ...]], ...]:
     """Dispatch keys and operators as a request has them: each key once, all sorted."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[OperatorName]] = {}
     for key, operator in kernels:
         found.setdefault(key, set()).add(operator)
     return tuple((key, tuple(sorted(found[key]))) for key in sorted(found))

@@ -17,6 +17,7 @@ from orchestrator.index.model import UnitFacts
 from orchestrator.select.closure import GENERATED
 from orchestrator.values.action import FIELD, Compile
 from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.operators import OperatorName
 
 # A shard's members cost so much less together than one by one: measured, decision 0024.
 _SAVES = 0.2
@@ -32,7 +33,7 @@ class UnityRules:
     alone  units that do not stand others beside them, or would change their meaning
     """
 
-    usual: frozenset[str] = frozenset()
+    usual: frozenset[OperatorName] = frozenset()
     cost: float = 50.0
     undefine: tuple[str, ...] = ()
     alone: frozenset[str] = frozenset()

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.report.table import Column, Row, human_bytes, new_table, plain_text
+from orchestrator.values.operators import OperatorName
 
 State = Literal["written", "current", "differs", "unused"]
 
@@ -130,7 +131,7 @@ class CanonicalReport:
 
 def in_place(operators: Iterable[str]) -> int:
     """How many of these operators write to a tensor that they are given."""
-    names = (operator.partition(".")[0] for operator in operators)
+    names = (OperatorName(operator).qualified for operator in operators)
     return sum(name.endswith("_") and not name.endswith("__") for name in names)
 
 

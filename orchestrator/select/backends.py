@@ -14,22 +14,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.pytorch.versions import VersionData
+from orchestrator.values.operators import OperatorName
 
 QUANTIZED = "QuantizedCPU"
 SPARSE = "SparseCPU"
 
 
-def is_quantizing(operator: str) -> bool:
+def is_quantizing(operator: OperatorName) -> bool:
     """Whether an operator's name says that it makes or takes quantised tensors."""
     return operator.startswith(("quantized::", "_quantized::")) or "quantize" in operator
 
 
-def is_sparse(operator: str) -> bool:
+def is_sparse(operator: OperatorName) -> bool:
     """Whether an operator's name says that it makes or takes sparse tensors."""
     return "sparse" in operator or "coalesce" in operator
 
 
-def tensor_kinds(root_operators: Iterable[str]) -> frozenset[str]:
+def tensor_kinds(root_operators: Iterable[OperatorName]) -> frozenset[str]:
     """`quantized`, `sparse`: kinds of tensors that models with these root operators can make."""
     kinds = set()
     for operator in root_operators:
@@ -40,25 +41,29 @@ def tensor_kinds(root_operators: Iterable[str]) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def reachable_backends(backends: Iterable[str], operators: Iterable[str]) -> tuple[str, ...]:
+def reachable_backends(
+    backends: Iterable[str], operators: Iterable[OperatorName]
+) -> tuple[str, ...]:
     """The backends whose kernels models with these root operators can enter, in order."""
     kinds = tensor_kinds(operators)
     wanted = {QUANTIZED: "quantized", SPARSE: "sparse"}
     return tuple(b for b in backends if b not in wanted or wanted[b] in kinds)
 
 
-def cut_units(version: VersionData, root_operators: Iterable[str]) -> frozenset[str]:
+def cut_units(version: VersionData, root_operators: Iterable[OperatorName]) -> frozenset[str]:
     """The units that no tensor of models with these root operators can enter."""
     kinds = tensor_kinds(root_operators)
     return frozenset(rule.unit for rule in version.cuts if rule.unless not in kinds)
 
 
-def upgradable(version: VersionData) -> frozenset[str]:
+def upgradable(version: VersionData) -> frozenset[OperatorName]:
     """The operators by which an earlier PyTorch meant something else."""
-    return frozenset(name for rule in version.include for name in rule.unless)
+    return frozenset(OperatorName(name) for rule in version.include for name in rule.unless)
 
 
-def upgraded(version: VersionData, root_operators: Iterable[str], archive: int) -> frozenset[str]:
+def upgraded(
+    version: VersionData, root_operators: Iterable[OperatorName], archive: int
+) -> frozenset[OperatorName]:
     """Of a model's root operators, those by which it means something else than they compute now:
     others take their places when it is loaded (torch/csrc/jit/mobile/parse_bytecode.cpp,
     `applyUpgrader`).
@@ -66,15 +71,11 @@ def upgraded(version: VersionData, root_operators: Iterable[str], archive: int) 
     archive: the version of its archive
     """
     roots = frozenset(root_operators)
-    return frozenset(
-        name
-        for rule in version.include
-        for name, last in rule.unless.items()
-        if name in roots and archive <= last
-    )
+    last = {name: until for rule in version.include for name, until in rule.unless.items()}
+    return frozenset(name for name in roots if name in last and archive <= last[name])
 
 
-def lean_units(version: VersionData, upgraded: Iterable[str]) -> frozenset[str]:
+def lean_units(version: VersionData, upgraded: Iterable[OperatorName]) -> frozenset[str]:
     """The units of which models need less, by what is `upgraded` in them: see `include`."""
     old = frozenset(upgraded)
     return frozenset(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.index.model import Registration, RuntimeIndex
 from orchestrator.pytorch.dialect import DispatchKeys
+from orchestrator.values.operators import OperatorName
 
 # Markers of the index: what is registered without a dispatch key.
 _WITHOUT_KEY = frozenset({"catchall", "fallback", "jit", "promoted", "schema"})
@@ -27,10 +28,10 @@ class Registry:
           them in one place: most are the same for all
     """
 
-    by_operator: Mapping[str, tuple[Registration, ...]]
+    by_operator: Mapping[OperatorName, tuple[Registration, ...]]
     kept: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
 
-    def kernels(self, operator: str) -> tuple[Registration, ...]:
+    def kernels(self, operator: OperatorName) -> tuple[Registration, ...]:
         """Every registration that a selected `operator` brings."""
         return self.by_operator.get(operator, ())
 
@@ -44,8 +45,8 @@ def registry(
     """The registrations under `backends` and the alias keys; others are not built. kept: as of
     `Registry`; None: a place of its own."""
     keys = _WITHOUT_KEY | known.alias | {known.backend_select, *backends}
-    found: dict[str, list[Registration]] = {}
-    fallback: dict[str, list[Registration]] = {}
+    found: dict[OperatorName, list[Registration]] = {}
+    fallback: dict[OperatorName, list[Registration]] = {}
     for registration in index.registrations:
         if registration.key in keys:
             found.setdefault(registration.operator, []).append(registration)
@@ -71,11 +72,11 @@ class Reach:
     """
 
     parents: Mapping[int, int]
-    operators: Mapping[str, int]
+    operators: Mapping[OperatorName, int]
     units: frozenset[int]
-    called: frozenset[str]
+    called: frozenset[OperatorName]
     stubs: frozenset[str] = frozenset()
-    direct: frozenset[tuple[str, str]] = frozenset()
+    direct: frozenset[tuple[str, OperatorName]] = frozenset()
 
 
 def reach(
@@ -83,7 +84,7 @@ def reach(
     kernels: Registry,
     *,
     entry: Iterable[int],
-    operators: Iterable[str],
+    operators: Iterable[OperatorName],
     units: Iterable[int] = (),
     cut: Iterable[int] = (),
     follow_calls: bool,
@@ -126,7 +127,7 @@ def _walk(
     index: RuntimeIndex,
     kernels: Registry,
     entry: Iterable[int],
-    operators: Iterable[str],
+    operators: Iterable[OperatorName],
     units: Iterable[int],
     cut: frozenset[int],
     follow_calls: bool,
@@ -150,12 +151,12 @@ class _Walk:
         self.kernels = kernels
         self.follow_calls = follow_calls
         self.parents: dict[int, int] = {}
-        self.operators: dict[str, int] = {}
+        self.operators: dict[OperatorName, int] = {}
         self.units: set[int] = set()
-        self.called: set[str] = set()
+        self.called: set[OperatorName] = set()
         self.cut = cut
         self.stubs: set[str] = set()
-        self.direct: set[tuple[str, str]] = set()
+        self.direct: set[tuple[str, OperatorName]] = set()
         self.uncuttable: set[int] = set()
         self.queue: list[int] = []
 
@@ -183,7 +184,7 @@ class _Walk:
         for node in initialisers(self.index, unit, follow_calls=self.follow_calls):
             self.add_node(node, parent)
 
-    def add_operator(self, operator: str, parent: int) -> None:
+    def add_operator(self, operator: OperatorName, parent: int) -> None:
         if operator in self.operators:
             return
         self.operators[operator] = parent

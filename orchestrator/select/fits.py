@@ -29,6 +29,7 @@ from orchestrator.select.needs import added_bytes, needed
 from orchestrator.select.policy import static_selection, traced_selection
 from orchestrator.select.tag_code import size_of_tag
 from orchestrator.values.fits import Judgement, Lack, Need
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
 from orchestrator.values.trace import Trace
 
@@ -45,12 +46,12 @@ class Offer:
 
     pytorch: str
     tree: str
-    operators: frozenset[str]
+    operators: frozenset[OperatorName]
     kernel_dtypes: Mapping[str, frozenset[str]]
     classes: frozenset[str]
     features: frozenset[str]
-    roots: frozenset[str] | None
-    resolved: frozenset[str] | None
+    roots: frozenset[OperatorName] | None
+    resolved: frozenset[OperatorName] | None
     backends: tuple[str, ...]
     bytecode: tuple[int, int] | None
     archive: tuple[int, int] | None
@@ -72,13 +73,13 @@ class ModelFacts:
     sha256: str
     bytecode: int
     archive: int
-    roots: frozenset[str]
+    roots: frozenset[OperatorName]
     classes: frozenset[str]
     trace: Trace | None
     no_trace: str = ""
     faults: tuple[str, ...] = ()
     unchecked: str = ""
-    upgraded: frozenset[str] = frozenset()
+    upgraded: frozenset[OperatorName] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -89,17 +90,21 @@ class KnownRuntime:
     index: RuntimeIndex
     entry: tuple[int, ...]
     _kept: dict[object, Registry] = field(default_factory=dict, compare=False, repr=False)
-    _reached: dict[tuple[int, str], tuple[frozenset[str], frozenset[str]]] = field(
-        default_factory=dict, compare=False, repr=False
+    _reached: dict[tuple[int, OperatorName], tuple[frozenset[OperatorName], frozenset[str]]] = (
+        field(default_factory=dict, compare=False, repr=False)
     )
     _units: dict[object, frozenset[int]] = field(default_factory=dict, compare=False, repr=False)
     _sizes: dict[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
-    def promoted(self) -> frozenset[str]:
+    def promoted(self) -> frozenset[OperatorName]:
         """The operators that every library registers."""
         always = self._always
-        return frozenset(name for number in always for name, _ in self.index.units[number].promoted)
+        return frozenset(
+            OperatorName.known(name)
+            for number in always
+            for name, _ in self.index.units[number].promoted
+        )
 
     @cached_property
     def _always(self) -> tuple[int, ...]:
@@ -107,29 +112,31 @@ class KnownRuntime:
         return tuple(n for n, unit in enumerate(self.index.units) if unit.path in paths)
 
     @cached_property
-    def operators(self) -> frozenset[str]:
+    def operators(self) -> frozenset[OperatorName]:
         """All that the runtime has, under any backend."""
         return frozenset(one.operator for one in self.index.registrations)
 
-    def kernels(self, backends: Iterable[str], roots: Collection[str]) -> Registry:
+    def kernels(self, backends: Iterable[str], roots: Collection[OperatorName]) -> Registry:
         """The registrations that models with these root operators can reach."""
         wanted = reachable_backends(backends, roots)
         if wanted not in self._kept:
             self._kept[wanted] = registry(self.index, wanted, self.dialect.keys)
         return self._kept[wanted]
 
-    def static(self, operators: Iterable[str], offer: Offer, roots: Collection[str]) -> Selection:
+    def static(
+        self, operators: Iterable[OperatorName], offer: Offer, roots: Collection[OperatorName]
+    ) -> Selection:
         """The static closure of operators, for the backends that models with the roots enter."""
         kernels = self.kernels(offer.backends, roots)
         return static_selection(self.index, kernels, operators, _MODEL)
 
-    def _cut(self, roots: Collection[str]) -> tuple[int, ...]:
+    def _cut(self, roots: Collection[OperatorName]) -> tuple[int, ...]:
         cuts = cut_units(self.dialect.facts, roots)
         return tuple(n for n, unit in enumerate(self.index.units) if unit.path in cuts)
 
     def added(
-        self, more: Collection[str], offer: Offer, roots: Collection[str]
-    ) -> tuple[Mapping[str, int], int]:
+        self, more: Collection[OperatorName], offer: Offer, roots: Collection[OperatorName]
+    ) -> tuple[Mapping[OperatorName, int], int]:
         """About how many bytes each operator adds to a library, and all of them."""
         return added_bytes(
             self.index,
@@ -141,7 +148,9 @@ class KnownRuntime:
             more=sorted(more),
         )
 
-    def callers(self, lack: Lack, roots: Collection[str], offer: Offer) -> tuple[str, ...]:
+    def callers(
+        self, lack: Lack, roots: Collection[OperatorName], offer: Offer
+    ) -> tuple[OperatorName, ...]:
         """The root operators whose static closure has an operator or a kernel tag."""
         kernels = self.kernels(offer.backends, roots)
         found = []
@@ -155,7 +164,7 @@ class KnownRuntime:
                 found.append(root)
         return tuple(found)
 
-    def tag_bytes(self, tag: str, offer: Offer, roots: Collection[str]) -> int:
+    def tag_bytes(self, tag: str, offer: Offer, roots: Collection[OperatorName]) -> int:
         """At most how many bytes the code of a kernel tag has in a library."""
         key = (offer.backends, offer.operators)
         if key not in self._units:
@@ -212,7 +221,7 @@ def _by_index(
     offer: Offer,
     trace: Trace | None,
     selected: Selection | None,
-    rest: tuple[str, ...],
+    rest: tuple[OperatorName, ...],
     runtime: KnownRuntime | None,
 ) -> Judgement:
     """The same, where the trace alone does not tell."""
@@ -243,7 +252,7 @@ def _unknown(reason: str, unknown: tuple[Lack, ...] = ()) -> Judgement:
     return Judgement("unknown", reason, unknown=unknown)
 
 
-def _other_backends(trace: Trace, offer: Offer, roots: Collection[str]) -> str:
+def _other_backends(trace: Trace, offer: Offer, roots: Collection[OperatorName]) -> str:
     """Why a trace says nothing of a library with other backends."""
     traced = reachable_backends(trace.identity.backends, roots)
     has = reachable_backends(offer.backends, offer.roots or ())
@@ -268,9 +277,11 @@ def _lacks(
             yield Lack("runtime", f"{what} version {version}", "named", note=note)
     named = model.roots - (offer.operators - (offer.resolved or frozenset()))
     known = runtime() if named else None
-    promoted = known.promoted if known else frozenset[str]()
-    for name in sorted(named - promoted):
-        yield Lack("operator", name, "named", note=_note(name, offer, known))
+    promoted = known.promoted if known else frozenset[OperatorName]()
+    yield from (
+        Lack("operator", name, "named", note=_note(name, offer, known))
+        for name in sorted(named - promoted)
+    )
     if ALL_CLASSES not in offer.classes:
         for name in sorted(model.classes - offer.classes):
             yield Lack("custom class", name, "named")
@@ -285,7 +296,7 @@ def _lacks(
         )
 
 
-def _note(name: str, offer: Offer, runtime: KnownRuntime | None) -> str:
+def _note(name: OperatorName, offer: Offer, runtime: KnownRuntime | None) -> str:
     if name in (offer.resolved or ()):
         return "only code calls it there: a model cannot name it"
     if runtime is not None and name not in runtime.operators:
@@ -297,9 +308,11 @@ def _uncovered(
     wanted: Selection, offer: Offer, runtime: KnownRuntime | None, reason: Need
 ) -> Iterator[Lack]:
     """What of a selection a library does not have."""
-    promoted = runtime.promoted if runtime else frozenset[str]()
-    for name in sorted(wanted.operators.keys() - offer.operators - promoted):
-        yield Lack("operator", name, reason)
+    promoted = runtime.promoted if runtime else frozenset[OperatorName]()
+    yield from (
+        Lack("operator", name, reason)
+        for name in sorted(wanted.operators.keys() - offer.operators - promoted)
+    )
     for tag in sorted(wanted.kernel_dtypes):
         has = offer.kernel_dtypes.get(tag, frozenset())
         missing = () if ALL_DTYPES in has else sorted(wanted.kernel_dtypes[tag].keys() - has)
@@ -319,12 +332,16 @@ def added(
     them together. Operators that the runtime does not have cannot be added: then there is no sum.
     """
     roots = (offer.roots or offer.operators) | model.roots
-    names = {one.name for one in lacks if one.kind == "operator" and one.name in runtime.operators}
+    names = {
+        OperatorName(one.name)
+        for one in lacks
+        if one.kind == "operator" and one.name in runtime.operators
+    }
     each, total = runtime.added(names, offer, roots)
     found: dict[Lack, tuple[int, bool]] = {}
     for one in lacks:
         if one.kind == "operator" and one.name in each:
-            found[one] = (each[one.name], False)
+            found[one] = (each[OperatorName(one.name)], False)
         # the code of a tag that is all new comes with its operators
         elif one.kind == "kernel tag" and one.has:
             size = runtime.tag_bytes(one.name, offer, roots)

@@ -13,6 +13,7 @@ from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, added_bytes, needed
 from orchestrator.select.tag_code import code_behind
 from orchestrator.values.growth import Growth, NewDtypes
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ALL_DTYPES, Selection
 
 
@@ -33,7 +34,7 @@ class Grown:
     cut: Collection[int]
     selection: Selection
 
-    def needed(self, operators: Collection[str]) -> Needed:
+    def needed(self, operators: Collection[OperatorName]) -> Needed:
         """What it needs with these operators."""
         return needed(
             self.index,
@@ -47,8 +48,10 @@ class Grown:
 
 
 def unknown_to(
-    traced: Selection, operators: Collection[str], kernel_dtypes: Mapping[str, Collection[str]]
-) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
+    traced: Selection,
+    operators: Collection[OperatorName],
+    kernel_dtypes: Mapping[str, Collection[str]],
+) -> tuple[frozenset[OperatorName], dict[str, tuple[str, ...]]]:
     """Of the operators, and of the dtypes by kernel tag, those that no trace has."""
     dtypes = dict[str, tuple[str, ...]]()
     for tag in sorted(kernel_dtypes):
@@ -59,7 +62,9 @@ def unknown_to(
 
 
 def growth(
-    library: Grown, operators: Collection[str], kernel_dtypes: Mapping[str, tuple[str, ...]]
+    library: Grown,
+    operators: Collection[OperatorName],
+    kernel_dtypes: Mapping[str, tuple[str, ...]],
 ) -> Growth:
     """What new operators, and dtypes of kernel tags, add to a library.
 
@@ -94,7 +99,10 @@ def growth(
 
 
 def _code_of(
-    library: Grown, before: Collection[str], new: Collection[str], tags: Collection[str]
+    library: Grown,
+    before: Collection[OperatorName],
+    new: Collection[OperatorName],
+    tags: Collection[str],
 ) -> dict[str, frozenset[int] | None]:
     """For each tag the nodes behind its switches in the library; None where the library has none,
     also with the new operators."""

@@ -19,8 +19,9 @@ from typing import Any, Literal, get_args
 
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex
 from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
+from orchestrator.values.operators import OperatorName
 
-Registrations = Mapping[str, tuple[Registration, ...]]
+Registrations = Mapping[OperatorName, tuple[Registration, ...]]
 
 _Kind = Literal["unit", "generated", "operator", "called", "direct", "tag", "switch"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
@@ -49,9 +50,9 @@ class Needed:
 
     units: frozenset[int]
     generated: frozenset[int]
-    operators: frozenset[str]
-    called: frozenset[str]
-    direct: frozenset[tuple[str, str]]
+    operators: frozenset[OperatorName]
+    called: frozenset[OperatorName]
+    direct: frozenset[tuple[str, OperatorName]]
     tags: frozenset[str]
     switches: frozenset[int]
     stubs: frozenset[str]
@@ -63,7 +64,7 @@ def needed(
     kernels: Registry,
     *,
     entry: Iterable[int],
-    operators: Iterable[str],
+    operators: Iterable[OperatorName],
     units: Iterable[int] = (),
     cut: Iterable[int] = (),
     follow_calls: bool,
@@ -79,11 +80,11 @@ def added_bytes(
     kernels: Registry,
     *,
     entry: Iterable[int],
-    operators: Iterable[str],
+    operators: Iterable[OperatorName],
     units: Iterable[int],
     cut: Iterable[int],
-    more: Iterable[str],
-) -> tuple[dict[str, int], int]:
+    more: Iterable[OperatorName],
+) -> tuple[dict[OperatorName, int], int]:
     """What each of `more` operators adds to the bytes that `operators` need, and what all of them
     add together: they share code."""
     before, new, whole = tuple(operators), tuple(more), tuple(units)
@@ -131,7 +132,7 @@ class _Roots:
 
     registrations: Registrations
     entry: frozenset[int] = frozenset()
-    operators: tuple[str, ...] = ()
+    operators: tuple[OperatorName, ...] = ()
     units: tuple[int, ...] = ()
 
 
@@ -195,9 +196,9 @@ class _Closures:
         self._first_unit = len(index.owners)
         self._first_operator = self._first_unit + len(index.units)
         self._starts: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
-        self._by_registry: dict[int, tuple[Registrations, dict[str, int]]] = {}
+        self._by_registry: dict[int, tuple[Registrations, dict[OperatorName, int]]] = {}
         self._operators: dict[tuple[object, ...], int] = {}
-        self._brought: list[tuple[str, tuple[Registration, ...]]] = []
+        self._brought: list[tuple[OperatorName, tuple[Registration, ...]]] = []
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
 
     def needed(self, roots: _Roots, cut: frozenset[int]) -> Needed:
@@ -256,7 +257,7 @@ class _Closures:
             self._starts[key] = outcome
         return self._starts[key]
 
-    def _outcomes_of_operators(self, registrations: Registrations) -> dict[str, int]:
+    def _outcomes_of_operators(self, registrations: Registrations) -> dict[OperatorName, int]:
         """Those that are known of a registry's operators, by name."""
         # keyed by identity: the registrations are kept beside, so that no other take their place
         _, found = self._by_registry.setdefault(id(registrations), (registrations, {}))
@@ -412,7 +413,7 @@ class _Closures:
             self.crossings |= bit
         return bit
 
-    def _operator(self, name: str, registrations: Registrations) -> int:
+    def _operator(self, name: OperatorName, registrations: Registrations) -> int:
         """The vertex of an operator with what a registry has of it: most registries have the same
         of most operators."""
         brought = registrations.get(name, ())

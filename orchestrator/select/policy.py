@@ -10,6 +10,7 @@ from orchestrator.pytorch.versions import AddonsData
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import (
     ADDONS,
     ALL_CLASSES,
@@ -23,7 +24,7 @@ from orchestrator.values.trace import Trace
 
 
 def static_selection(
-    index: RuntimeIndex, kernels: Registry, operators: Iterable[str], requester: str
+    index: RuntimeIndex, kernels: Registry, operators: Iterable[OperatorName], requester: str
 ) -> Selection:
     """The static closure of `operators`: every operator that they may call, with all dtypes."""
     roots = frozenset(operators)
@@ -31,7 +32,9 @@ def static_selection(
     return _closed(index, found, roots, requester)
 
 
-def _closed(index: RuntimeIndex, found: Needed, roots: frozenset[str], requester: str) -> Selection:
+def _closed(
+    index: RuntimeIndex, found: Needed, roots: frozenset[OperatorName], requester: str
+) -> Selection:
     """All dtypes of every kernel tag that reached code switches on.
 
     A tag name that a reached unit computes is not in its code: all tags of such units then.
@@ -60,7 +63,7 @@ def _classes(unit: UnitFacts) -> tuple[str, ...]:
 def recorded_selection(
     index: RuntimeIndex,
     kernels: Registry,
-    operators: Iterable[str],
+    operators: Iterable[OperatorName],
     requester: str,
     *,
     entry: Iterable[int],
@@ -152,7 +155,7 @@ def _select_one(
 
 
 def with_extra(
-    index: RuntimeIndex, kernels: Registry, selection: Selection, operators: Iterable[str]
+    index: RuntimeIndex, kernels: Registry, selection: Selection, operators: Iterable[OperatorName]
 ) -> Selection:
     """A selection plus operators that no model asks for: as roots, with their static closure in all
     dtypes, whatever the policy. The app calls them, with arguments that no trace has recorded."""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import ROOT, Reach, Registry
 from orchestrator.select.readable import readable
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ADDONS, ALL_DTYPES, EXTRA, Selection
 from orchestrator.values.trace import Trace
 
@@ -30,7 +31,7 @@ class Explainer:
         selection: Selection,
         walk: Reach,
         always: Iterable[str],
-        unrun: Callable[[str, str], Sequence[str]] = lambda model, operator: (),
+        unrun: Callable[[str, OperatorName], Sequence[str]] = lambda model, operator: (),
         extra: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """unrun: model and operator -> the calls that no input ran, as text; extra: operators that
@@ -51,7 +52,7 @@ class Explainer:
                     self._brought.setdefault(node, operator)
         self._inits = {node: unit.path for unit in index.units for node in unit.init}
 
-    def operator(self, name: str, traces: Iterable[Trace]) -> list[str]:
+    def operator(self, name: OperatorName, traces: Iterable[Trace]) -> list[str]:
         """Who asked for an operator, and what calls it; nothing where it is not in the variant."""
         lines = [
             f"{trace.model}: {_request(name, trace, self.selection)}{self._unrun(name, trace)}"
@@ -67,19 +68,19 @@ class Explainer:
                 lines.append("it has no registered kernel: such a call would throw an error")
         return lines
 
-    def _added(self, name: str) -> str:
+    def _added(self, name: OperatorName) -> str:
         """Why app.yaml brings an operator."""
-        reason = self.extra.get(name, self.extra.get(name.partition(".")[0]))
+        reason = self.extra.get(name, self.extra.get(name.qualified))
         if reason is not None:
             return f"app.yaml adds it (`extra`): {reason}"
         return f"in the static closure of what app.yaml adds (`extra`): {', '.join(self.extra)}"
 
-    def _unrun(self, name: str, trace: Trace) -> str:
+    def _unrun(self, name: OperatorName, trace: Trace) -> str:
         calls = self.unrun(trace.model, name) if name in trace.root_operators else ()
         more = f" and {len(calls) - _MOST_CALLS} more" if len(calls) > _MOST_CALLS else ""
         return f"; not run: {', '.join(calls[:_MOST_CALLS])}{more}" if calls else ""
 
-    def operators(self, names: Sequence[str], traces: Sequence[Trace]) -> list[str]:
+    def operators(self, names: Sequence[OperatorName], traces: Sequence[Trace]) -> list[str]:
         """The same for several operators, each with its name; for the first alone, just its
         lines."""
         answers = {name: lines for name in names if (lines := self.operator(name, traces))}
@@ -135,7 +136,7 @@ class Explainer:
         return f"{readable(self.index.names[node])}  ({where})"
 
 
-def _request(name: str, trace: Trace, selection: Selection) -> str:
+def _request(name: OperatorName, trace: Trace, selection: Selection) -> str:
     calls = trace.called_operators.get(name)
     if name in trace.root_operators:
         return f"its bytecode names it; {_ran(calls)}"
@@ -155,7 +156,7 @@ def _times(calls: int) -> str:
     return "once" if calls == 1 else f"{calls:,} times"
 
 
-def overloads(name: str, known: Iterable[str]) -> tuple[str, ...]:
+def overloads(name: str, known: Iterable[OperatorName]) -> tuple[OperatorName, ...]:
     """The known operators that a name means: of one without an overload all that it has."""
     return tuple(sorted(one for one in known if one == name or one.startswith(f"{name}.")))
 

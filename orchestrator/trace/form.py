@@ -25,6 +25,7 @@ from orchestrator.values.forms import (
     held_to,
     once,
 )
+from orchestrator.values.operators import OperatorName
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Vocabulary:
     """The operators and kernel tags of a runtime, which a trace may name."""
 
     pytorch: str
-    operators: frozenset[str]
+    operators: frozenset[OperatorName]
     tags: frozenset[str]
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-import yaml
 import zstandard
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import read_text
 from orchestrator.system.staging import write_bytes
+from orchestrator.system.yaml_text import yaml_text
 from orchestrator.trace.form import MISSED, Vocabulary
 from orchestrator.trace.reading import (
     AGAIN,
@@ -114,7 +114,7 @@ def lock_text(trace: Trace) -> str:
             },
         },
     }
-    return HEADER + yaml.safe_dump(value, sort_keys=False, width=100)
+    return HEADER + yaml_text(value)
 
 
 def _coverage_part(coverage: Mapping[str, FunctionCoverage] | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from orchestrator.system.reading import read_text
 from orchestrator.trace.form import CoveragePart, Lock, Vocabulary
 from orchestrator.trace.written import written_trace
 from orchestrator.values.coverage import MOST_INSTRUCTIONS, FunctionCoverage, parse_ranges
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace, TraceIdentity
 
 # Ends in a command, to which callers that know the label add it.
@@ -243,9 +244,11 @@ def _trace(lock: Lock) -> Trace:
             sources=identity.sources,
         ),
         root_operators=tuple(
-            name for name, one in selected.operators.items() if one.is_root_operator == "true"
+            OperatorName.known(name)
+            for name, one in selected.operators.items()
+            if one.is_root_operator == "true"
         ),
-        called_operators=_counts(lock.calls),
+        called_operators={OperatorName.known(n): c for n, c in _counts(lock.calls).items()},
         kernel_tags={tag: _counts(dtypes) for tag, dtypes in lock.kernel_calls.items()},
         custom_classes=tuple(selected.custom_classes),
         build_features=tuple(selected.build_features),

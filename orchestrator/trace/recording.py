@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.trace.hot import Scales, hot_tags, multiply_adds
 from orchestrator.values.coverage import FunctionCoverage
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace, TraceIdentity
 
 
@@ -28,7 +29,8 @@ def trace_from_recording(
     decides which kernels are worth making fast.
     """
     roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
-    called = _sum_counts(recording["called_operators"], recording["setup_operators"])
+    counts = _sum_counts(recording["called_operators"], recording["setup_operators"])
+    called = {OperatorName.parse(name): count for name, count in counts.items()}
     called |= {
         _full_name(root["name"], root["overload"]): root["calls"]
         for root in recording["root_operators"]
@@ -84,8 +86,8 @@ def _tags(recording: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     return tags
 
 
-def _full_name(name: str, overload: str) -> str:
-    return f"{name}.{overload}" if overload else name
+def _full_name(name: str, overload: str) -> OperatorName:
+    return OperatorName.of(name, overload)
 
 
 def _sum_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

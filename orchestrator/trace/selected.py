@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import clipped
+from orchestrator.system.yaml_text import yaml_text
 from orchestrator.trace.reading import LONGEST, UnreadableYamlError, parse_lock, plain_yaml
 from orchestrator.values.forms import Class, Dtype, Feature, Operator, Tag, form, held_to
 from orchestrator.values.operators import OperatorName
@@ -167,7 +168,7 @@ def _has_overload(name: str) -> bool:
 
 def selected_text(selected: Selected, as_form: Form) -> str:
     """The file's text. Raises UnwritableSelectionError where the form cannot say it."""
-    return _dumped(selected_value(selected, as_form))
+    return yaml_text(selected_value(selected, as_form))
 
 
 def selected_value(selected: Selected, as_form: Form) -> object:
@@ -215,11 +216,6 @@ def _operator_value(one: SelectedOperator) -> dict[str, Any]:
 
 def _sorted(table: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     return {name: sorted(table[name]) for name in sorted(table)}
-
-
-def _dumped(value: object) -> str:
-    text: str = yaml.safe_dump(value, sort_keys=False, width=100)
-    return text
 
 
 def _unreadable(file: str, expected: str, seen: str) -> SelectionUnreadableError:

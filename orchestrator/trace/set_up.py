@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
 
 # Operators that the calls run, with how often: the same in every trace. What is done for each
@@ -32,7 +33,7 @@ KERNEL_TAGS: Final[Mapping[str, Mapping[str, int]]] = {
 }
 
 
-def called_by_model(trace: Trace) -> frozenset[str]:
+def called_by_model(trace: Trace) -> frozenset[OperatorName]:
     """The operators that a model called itself."""
     return frozenset(
         name for name, calls in trace.called_operators.items() if calls > OPERATORS.get(name, 0)

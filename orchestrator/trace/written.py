@@ -18,7 +18,7 @@ from orchestrator.trace.form import COUNT, FUNCTION, INSTRUCTION_COUNT, TRACER
 from orchestrator.values.config import IDENTIFIER, NAME, SHA256
 from orchestrator.values.coverage import FunctionCoverage, parse_ranges
 from orchestrator.values.forms import CLASS, DTYPES, FEATURE, LONGEST_OPERATOR, TAG
-from orchestrator.values.operators import OPERATOR_NAME
+from orchestrator.values.operators import OPERATOR_NAME, OperatorName
 from orchestrator.values.trace import Trace, TraceIdentity
 
 HEADER: Final = (
@@ -134,8 +134,10 @@ def written_trace(text: str) -> Trace | None:
             tracer=intern(found["tracer"]),
             sources=found["sources"] or "",
         ),
-        root_operators=tuple(intern(name) for name, is_root in operators if is_root == "true"),
-        called_operators=called,
+        root_operators=tuple(
+            OperatorName.known(name) for name, is_root in operators if is_root == "true"
+        ),
+        called_operators={OperatorName.known(name): count for name, count in called.items()},
         kernel_tags={tag: dtypes for tag, dtypes in tags.items() if dtypes is not None},
         custom_classes=lists.get("custom_classes", ()),
         build_features=lists.get("build_features", ()),

@@ -1,8 +1,6 @@
-"""The name of an operator, parsed once: `aten::add.Tensor` is namespace, name and overload.
+"""The name of an operator: `aten::add.Tensor` is namespace, name and overload.
 
-Contract: `OperatorName.parse(text)` and `str(name)` are inverse for every name that parses, so no
-code splits such a string a second time. Names are ordered and hashable; a sorted tuple of them is
-canonical. The grammar is the one of PyTorch's schema parser
+The grammar is the one of PyTorch's schema parser
 (`torch/csrc/jit/frontend/function_schema_parser.cpp`, `parseName`), with the namespace required:
 `namespace::name` or `namespace::name.overload`, each part a C identifier.
 """
@@ -11,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from orchestrator.errors import OrchestratorError
@@ -24,42 +23,59 @@ class MalformedOperatorNameError(OrchestratorError):
     """A text that should name an operator does not follow the grammar."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class OperatorName:
-    """An operator's name; `overload` is empty for an operator without one (`aten::relu`).
+class OperatorName(str):
+    """An operator's name. It is its own text, so that it is written, compared, hashed and sorted as
+    that, and an index of thousands holds nothing else; nobody but this class takes it apart.
 
-    Make it with `parse` or `of`: the constructor trusts its parts.
+    `parse` checks a text that comes from outside; the constructor trusts it.
     """
 
-    namespace: str
-    name: str
-    overload: str = ""
+    __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> OperatorName:
         """`aten::add.Tensor` as a value; raises `MalformedOperatorNameError`."""
-        match = _GRAMMAR.fullmatch(text)
-        if match is None:
+        if _GRAMMAR.fullmatch(text) is None:
             raise MalformedOperatorNameError(
                 "this is not the name of an operator",
                 expected="namespace::name or namespace::name.overload, such as aten::add.Tensor",
                 # Clipped and escaped: the text may come from a damaged model.
                 seen=repr(text[:120]),
             )
-        return cls(match[1], match[2], match[3] or "")
+        return cls(text)
 
     @classmethod
     def of(cls, qualified: str, overload: str) -> OperatorName:
         """The pair that bytecode and the dispatcher keep: (`aten::add`, `Tensor`)."""
         return cls.parse(f"{qualified}.{overload}" if overload else qualified)
 
+    @classmethod
+    def known(cls, text: str) -> OperatorName:
+        """The one value of a text that was checked: the many traces of a workspace share it."""
+        return _known(text)
+
+    @property
+    def namespace(self) -> str:
+        """`aten`."""
+        return self.partition("::")[0]
+
+    @property
+    def name(self) -> str:
+        """The name alone: `add`."""
+        return self.qualified.partition("::")[2]
+
     @property
     def qualified(self) -> str:
         """The name without its overload: `aten::add`."""
-        return f"{self.namespace}::{self.name}"
+        return self.partition(".")[0]
 
-    def __str__(self) -> str:
-        return f"{self.qualified}.{self.overload}" if self.overload else self.qualified
+    @property
+    def overload(self) -> str:
+        """`Tensor`; empty for an operator without one (`aten::relu`)."""
+        return self.partition(".")[2]
+
+
+_known = cache(OperatorName)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from typing import TypeVar
+
+from orchestrator.values.operators import OperatorName
+
+T = TypeVar("T", bound=str)
 
 ALL_DTYPES = "*"
 # stands for every kernel tag of the units whose tags are no literals (`open_tags`)
@@ -33,9 +38,9 @@ class Selection:
     nothing is left out (all operators).
     """
 
-    operators: Mapping[str, Requesters] = field(default_factory=dict)
-    root_operators: frozenset[str] = frozenset()
-    guarded: frozenset[str] = frozenset()
+    operators: Mapping[OperatorName, Requesters] = field(default_factory=dict)
+    root_operators: frozenset[OperatorName] = frozenset()
+    guarded: frozenset[OperatorName] = frozenset()
     kernel_dtypes: Mapping[str, Mapping[str, Requesters]] = field(default_factory=dict)
     custom_classes: Mapping[str, Requesters] = field(default_factory=dict)
     build_features: Mapping[str, Requesters] = field(default_factory=dict)
@@ -68,9 +73,7 @@ class Selection:
         )
 
 
-def _union(
-    left: Mapping[str, Requesters], right: Mapping[str, Requesters]
-) -> dict[str, Requesters]:
+def _union(left: Mapping[T, Requesters], right: Mapping[T, Requesters]) -> dict[T, Requesters]:
     nobody: Requesters = frozenset()
     return {key: left.get(key, nobody) | right.get(key, nobody) for key in sorted({*left, *right})}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.values.coverage import FunctionCoverage
+from orchestrator.values.operators import OperatorName
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class Trace:
     app: str
     model: str
     identity: TraceIdentity
-    root_operators: tuple[str, ...]
-    called_operators: Mapping[str, int]
+    root_operators: tuple[OperatorName, ...]
+    called_operators: Mapping[OperatorName, int]
     kernel_tags: Mapping[str, Mapping[str, int]]
     custom_classes: tuple[str, ...] = ()
     build_features: tuple[str, ...] = ()
@@ -57,6 +58,6 @@ class Trace:
     coverage: Mapping[str, FunctionCoverage] | None = None
 
     @property
-    def unrun_operators(self) -> tuple[str, ...]:
+    def unrun_operators(self) -> tuple[OperatorName, ...]:
         """Root operators that no input executed: what a guarded selection guards."""
         return tuple(o for o in self.root_operators if o not in self.called_operators)

@@ -23,6 +23,7 @@ from itertools import islice
 from typing import Final
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.values.operators import OperatorName
 
 _SCHEMA: Final = re.compile(rb"(?:aten::)?([A-Za-z_][\w:.]*\([ -~]*\) -> [ -~]+)\0")
 _WRAPPER: Final = re.compile(r"(?:_GLOBAL__N_1)?(\d+)(wrapper_\w+)")
@@ -78,13 +79,13 @@ def structure_of(
     )
 
 
-def wrappers_of(operator: str, key: str) -> Iterator[str]:
+def wrappers_of(operator: OperatorName, key: str) -> Iterator[str]:
     """The names that torchgen may give the function for an operator's kernel under a dispatch key.
 
     torchgen/dest/register_dispatch_key.py: `wrapper_<overload>_<function>`, of structured kernels
     `wrapper_<unambiguous name>`; the key is put in between by the dialect's `torchgen_worker.py`.
     """
-    name, _, overload = operator.rpartition("::")[2].partition(".")
+    name, overload = operator.name, operator.overload
     for function in (name, f"{name}_out", f"{name}_outf"):
         yield f"wrapper_{key}_{overload}_{function}"
     yield f"wrapper_{key}_{name}" + (f"_{overload}" if overload else "")

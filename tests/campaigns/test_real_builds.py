@@ -282,8 +282,7 @@ def test_the_same_bytes_from_a_checkout_in_any_folder(
 
 def _own_objects() -> list[str]:
     """What the cache calls the objects of our own C++ sources in camera's library."""
-    session = core_toy.session()
-    (variant,) = plan_variants(session, [VariantLabel("camera", "linux-x86_64")])
+    (variant,) = plan_variants(core_toy.this_checkout(), [VariantLabel("camera", "linux-x86_64")])
     compiles = action_graph([variant.objects], []).compiles
     return [Path(output).stem for output, one in compiles.items() if one.source.startswith("$nat")]
 

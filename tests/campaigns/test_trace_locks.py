@@ -38,6 +38,7 @@ from orchestrator.trace.lock import (
     runs_path,
 )
 from orchestrator.values.labels import AppLabel
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace
 from orchestrator.verify.compare import MalformedResultError
 from orchestrator.verify.verdict import RunnerResult, verify
@@ -46,7 +47,7 @@ VERSION: Final = "1.13.1"
 ROOT: Final = Path(__file__).parents[2]
 # A unit that gets all that a selection has: see `projection_text`.
 OPEN: Final = UnitFacts(
-    "u.cpp", 1.0, open_tags=True, open_classes=True, operators=("aten::add.Tensor",)
+    "u.cpp", 1.0, open_tags=True, open_classes=True, operators=(Op("aten::add.Tensor"),)
 )
 # All that a projection's line may be when names are no code.
 LINE: Final = re.compile(r'  if \(tag\.compare\("[\w.<>]+"\) == 0\) \{|    return [\w: =|]+;|  \}')

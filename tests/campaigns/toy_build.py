@@ -13,13 +13,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from orchestrator.system.interrupts import ends_the_process
-from orchestrator.system.process import LOCAL
 
+sys.path.insert(1, str(Path(__file__).parents[1] / "support"))
 with ends_the_process():
+    from core_toy import ROOT
+    from toy_workspace import toy_invocation, toy_runtime
+
     from orchestrator.build.execute import execute_actions
     from orchestrator.errors import OrchestratorError
-    from orchestrator.plan.unity import UnityRules
-    from orchestrator.pytorch.dialects import load_version
     from orchestrator.system.folders import ensure_folder
     from orchestrator.system.workspace_lock import workspace_lock
     from orchestrator.values.action import ActionGraph, Compile, Link
@@ -70,6 +71,7 @@ def build(root: Path, cache: Path, count: int) -> None:
     state = ensure_folder(root / "state", "state")
     tools, tree = root / "tools", root / "tree"
     for path, text in {
+        root / "WORKSPACE": (ROOT / "WORKSPACE").read_text(),
         tools / "cxx": _COMPILER,
         tools / "link": _LINKER,
         tools / "both": f'#!/bin/sh\ncase "$1" in -shared) exec "{tools}/link" "$@" ;; esac\n'
@@ -85,12 +87,7 @@ def build(root: Path, cache: Path, count: int) -> None:
             part.rename(path)
     folders = {"cache": str(cache), "state": str(state), "tree": str(tree), "pch": f"{state}/pch"}
 
-    def fill(text: str) -> str:
-        for name, folder in folders.items():
-            text = text.replace(f"${name}", folder)
-        return text
-
-    toolchain = SimpleNamespace(
+    toolchain: Any = SimpleNamespace(
         **dict.fromkeys(("cxx", "cc", "ar"), tools / "both"),
         driver=SimpleNamespace(link_inputs=""),
         config=SimpleNamespace(link_flags=()),
@@ -98,19 +95,14 @@ def build(root: Path, cache: Path, count: int) -> None:
         version="toy",
         identity="toy",
     )
-    session: Any = SimpleNamespace(
-        stored_in=set(),
-        context=SimpleNamespace(cache=cache, state=state, env=os.environ, runner=LOCAL),
-        folders=folders,
-        prepared=(
-            SimpleNamespace(
-                facts=SimpleNamespace(unity=UnityRules()), version=load_version("1.13.1")
-            ),
-        ),
-        workspace=SimpleNamespace(config=SimpleNamespace(launcher=None)),
-        toolchain=lambda abi: toolchain,
-        fill=fill,
+    here = toy_invocation(
+        root,
+        cache=cache,
+        state=state,
+        env=os.environ,
         log=print,
+        ready=[toy_runtime(folders=folders)],
+        found={ABI: toolchain},
     )
     actions = [
         Compile(f"{n}.cpp", f"$tree/{n}.cpp", "c++", ABI, (), "p", f"{n:064x}", 1.0)
@@ -120,7 +112,7 @@ def build(root: Path, cache: Path, count: int) -> None:
     link = Link("$state/library.so", "shared", ABI, objects, ())
     with workspace_lock(state, wait=True, on_wait=print):
         execution = execute_actions(
-            session,
+            here,
             ActionGraph({action.object: action for action in actions}, (link,)),
             {"$cache/projections/p.h": "// a projection\n"},
             name="build",

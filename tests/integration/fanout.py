@@ -24,7 +24,7 @@ from real import ROOT, V1_13
 from zig_tool import zig
 
 from orchestrator.build.execute import Execution, execute_actions
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.build.variants import VariantRequest, spec_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.context import Context
@@ -93,36 +93,31 @@ class Workspace:
         cache = ensure_folder(folder / "cache", "cache")
         _link_tree(_users_cache() / "runtime", cache / "runtime")
         _link_tree(_users_cache() / "generated", cache / "generated")
-        self.session = Session(
-            Context(
-                folder / "root", cache, folder / "root/.orchestrator", folder / "dist", self.env
-            ),
-            print,
-        ).on(V1_13)
+        state = folder / "root/.orchestrator"
+        context = Context(folder / "root", cache, state, folder / "dist", self.env)
+        self.here = load(context, print)
 
     def compile(
         self, units: Mapping[str, Sequence[str]], on_action: Callable[[int], None] = lambda n: None
     ) -> Made:
         """Compile units (by ABI) with all operators and dtypes."""
-        session, compiles, projections = self.session, {}, {}
+        runtime, compiles, projections = self.here.runtimes.on(V1_13), {}, {}
         for abi, paths in units.items():
             # not `size`: the bitcode in its objects holds the path of the source
             request = VariantRequest(
-                "test", abi, EVERYTHING, session.kernels, "release", "balanced"
+                "test", abi, EVERYTHING, runtime.kernels, "release", "balanced"
             )
-            spec = replace(
-                spec_of(session, session.prepare_planning([abi]), request), entry=frozenset()
-            )
+            spec = replace(spec_of(self.here.prepare(runtime, [abi]), request), entry=frozenset())
             text = projection_text(OPEN, EVERYTHING)
             assert text is not None
             projections[text_digest(text)] = text
             for path in paths:
-                facts = session.runtime.facts
+                facts = runtime.facts
                 projection = text_digest(text) if facts.is_cxx(path) else None
                 compile_with = compilation(facts, spec, replace(OPEN, path=path))
                 compiles[f"{abi} {path}"] = compile_with(projection)
         execution = execute_actions(
-            session,
+            self.here,
             ActionGraph({action.object: action for action in compiles.values()}),
             projection_files(projections),
             name="fanout",
@@ -132,7 +127,7 @@ class Workspace:
             view=lambda costs, jobs: Watch(on_action),
         )
         assert not execution.result.failures, "\n".join(execution.result.failures.values())
-        files = {name: Path(session.fill(action.object)) for name, action in compiles.items()}
+        files = {name: Path(runtime.fill(action.object)) for name, action in compiles.items()}
         return Made(execution, {name: file.read_bytes() for name, file in files.items()})
 
     def ccache_counts(self) -> dict[str, int]:
@@ -146,8 +141,8 @@ class Workspace:
     def dependencies(self) -> str:
         """What ninja knows of the objects' headers."""
         done = subprocess.run(
-            ["ninja", "-f", str(self.session.context.state / "fanout.ninja"), "-t", "deps"],
-            cwd=self.session.context.cache,
+            ["ninja", "-f", str(self.here.context.state / "fanout.ninja"), "-t", "deps"],
+            cwd=self.here.context.cache,
             env=self.env,
             capture_output=True,
             text=True,
@@ -161,8 +156,7 @@ def _users_cache() -> Path:
     config, places = load_config(ROOT)
     cache = cache_folder(config, places, ROOT, os.environ)
     state = ROOT / ".orchestrator"
-    session = Session(Context(ROOT, cache, state, ROOT / "dist", os.environ), print).on(V1_13)
-    _ = session.runtime
+    load(Context(ROOT, cache, state, ROOT / "dist", os.environ), print).runtimes.on(V1_13)
     return cache
 
 

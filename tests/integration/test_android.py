@@ -16,8 +16,8 @@ from real import orchestrator, workspace_copy
 
 from orchestrator.binary.elf_symbols import defined_symbols, needed_libraries
 from orchestrator.build.compare import unregistered
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.session import Session
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.context import Context
 from orchestrator.execute.ninja_file import Tools, ninja_text
@@ -128,23 +128,23 @@ toolchains/android-arm64-v8a.yaml: error: //apps/camera:android-arm64-v8a must n
 @pytest.mark.usefixtures("report")
 def test_a_link_without_a_registering_object_is_found(workspace: Path, tmp_path: Path) -> None:
     """Linked once more by hand, without the object that registers the CPU's device guard."""
-    session = session_of(workspace)
-    ran, seen = plan_variants(session, [VariantLabel("camera", HOST), VariantLabel("camera", ABI)])
-    whole = structure(session, ran)
-    library = Path(session.fill(seen.links.all[0].output))
-    assert differences(whole, structure(session, seen, library)) == ()
+    here = loaded(workspace)
+    ran, seen = plan_variants(here, [VariantLabel("camera", HOST), VariantLabel("camera", ABI)])
+    whole = structure(here, ran)
+    library = Path(here.runtimes.fill(seen.links.all[0].output))
+    assert differences(whole, structure(here, seen, library)) == ()
     dropped = next(c for c in seen.objects.plan.whole if c.unit.endswith("CPUGuardImpl.cpp"))
-    argv = link_command(session, seen, tmp_path)
-    argv.remove(session.fill(dropped.object))
+    argv = link_command(here, seen, tmp_path)
+    argv.remove(here.runtimes.fill(dropped.object))
     argv[argv.index("-o") + 1] = str(tmp_path / "lesser.so")
-    env = compiler_environment(session.context.cache, os.environ)
+    env = compiler_environment(here.context.cache, os.environ)
     subprocess.run(argv, env=env, cwd=workspace, check=True)
-    assert differences(whole, structure(session, seen, tmp_path / "lesser.so")) == (
+    assert differences(whole, structure(here, seen, tmp_path / "lesser.so")) == (
         "1 missing initialisers: CPUGuardImpl.cpp",
     )
 
 
-def session_of(workspace: Path) -> Session:
+def loaded(workspace: Path) -> Invocation:
     env = {**os.environ, **WITHOUT_NDK}
     context = Context(
         root=workspace,
@@ -153,11 +153,11 @@ def session_of(workspace: Path) -> Session:
         dist=workspace / "dist",
         env=env,
     )
-    return Session(context, lambda line: None)
+    return load(context, lambda line: None)
 
 
-def structure(session: Session, variant: Variant, library: Path | None = None) -> Structure:
-    path = library or Path(session.fill(variant.links.all[0].output))
+def structure(here: Invocation, variant: Variant, library: Path | None = None) -> Structure:
+    path = library or Path(here.runtimes.fill(variant.links.all[0].output))
     return replace(
         structure_of(
             defined_symbols(path),
@@ -172,9 +172,9 @@ def structure(session: Session, variant: Variant, library: Path | None = None) -
     )
 
 
-def link_command(session: Session, variant: Variant, folder: Path) -> list[str]:
+def link_command(here: Invocation, variant: Variant, folder: Path) -> list[str]:
     """The compiler's part of what ninja runs to link a library that is not in the cache."""
-    toolchain, graph = session.toolchain(ABI), action_graph([variant.objects], variant.links.all)
+    toolchain, graph = here.toolchains.of(ABI), action_graph([variant.objects], variant.links.all)
     programs: Tools = {
         "cxx": str(toolchain.cxx),
         "cc": str(toolchain.cc),
@@ -185,12 +185,12 @@ def link_command(session: Session, variant: Variant, folder: Path) -> list[str]:
     build.write_text(
         ninja_text(
             graph,
-            folders=session.folders,
+            folders=here.runtimes.folders,
             toolchains={ABI: programs},
             present=graph.compiles,
         )
     )
-    library = session.fill(variant.links.all[0].output)
+    library = here.runtimes.fill(variant.links.all[0].output)
     argv = [ninja_binary(), "-f", str(build), "-t", "commands", "-s", library]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return shlex.split(done.stdout.partition(" && ")[0].replace("$$", "x"))

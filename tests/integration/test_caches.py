@@ -48,7 +48,7 @@ def test_sccache_keeps_abis_apart_and_gives_what_was_made(tmp_path: Path) -> Non
         workspace = Workspace(tmp_path / "one", {"command": ["sccache"], "env": told}, env)
         made = workspace.compile(UNITS)
         assert _counts({**env, **told}) == {"hits": 0, "misses": COUNT}
-        shutil.rmtree(workspace.session.context.cache / "objects")
+        shutil.rmtree(workspace.here.context.cache / "objects")
         again = workspace.compile(UNITS)
         assert _counts({**env, **told}) == {"hits": COUNT, "misses": COUNT}
     assert len(again.execution.compiled) == COUNT

@@ -15,14 +15,16 @@ from pathlib import Path
 import pytest
 from real import ROOT, workspace_copy
 
+from orchestrator.build.invocation import load
 from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.cli import make_context
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph
 from orchestrator.trace.lock import lock_path, lock_text, parse_lock
 from orchestrator.values.action import ActionGraph, precompiled_headers
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName as Op
 
 pytestmark = pytest.mark.real
 # apps of the default runtime
@@ -62,7 +64,7 @@ def edges(text: str) -> dict[str, Edge]:
 class Planned:
     """The apps of a workspace in one graph."""
 
-    session: RuntimeSession
+    runtime: Runtime
     variants: Mapping[str, Variant]
     graph: ActionGraph
 
@@ -72,7 +74,7 @@ class Planned:
         return edges(
             ninja_text(
                 self.graph,
-                folders=self.session.runtime.folders,
+                folders=self.runtime.folders,
                 toolchains=TOOLS,
                 present={*headers, *(present or {})},
             )
@@ -81,13 +83,13 @@ class Planned:
 
 def planned(root: Path) -> Planned:
     context = make_context(argparse.Namespace(workspace=str(root)), os.environ, root)
-    session = Session(context, lambda line: None).default
-    found = plan_variants(session, [VariantLabel(app, HOST) for app in APPS])
+    here = load(context, lambda line: None)
+    found = plan_variants(here, [VariantLabel(app, HOST) for app in APPS])
     links = [link for variant in found for link in variant.links.all]
     graph = action_graph((variant.objects for variant in found), links)
     runners = {c.object: c for variant in found for c in variant.links.runner_compiles}
     whole = ActionGraph({**graph.compiles, **runners}, graph.links)
-    return Planned(session, {variant.label.app: variant for variant in found}, whole)
+    return Planned(here.runtimes.default, {variant.label.app: variant for variant in found}, whole)
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +104,8 @@ def with_operator(root: Path, app: str, model: str, operator: str, tags: tuple[s
     assert operator not in trace.called_operators
     changed = replace(
         trace,
-        root_operators=tuple(sorted({*trace.root_operators, operator})),
-        called_operators={**trace.called_operators, operator: 1},
+        root_operators=tuple(sorted({*trace.root_operators, Op(operator)})),
+        called_operators={**trace.called_operators, Op(operator): 1},
         kernel_tags={**trace.kernel_tags, **{tag: {"Float": 1} for tag in tags}},
     )
     lock.write_text(lock_text(changed))
@@ -133,7 +135,7 @@ def test_one_operator_more_compiles_what_mentions_it(
     assert len(compiles) == len(expected)
 
     # each of them is scanner's, and mentions what is new, or is new
-    index = after.session.runtime.index
+    index = after.runtime.index
     scanner = after.variants["scanner"].objects
     assert {edge.output for edge in compiles} <= {c.object for c in scanner.compiles}
     had = {c.unit for c in before.variants["scanner"].objects.compiles}

@@ -116,7 +116,7 @@ def test_servers_and_this_machine_make_the_same_objects(builds: Builds) -> None:
 
 def test_what_an_object_depends_on_is_there(builds: Builds) -> None:
     """An object from elsewhere brings the depfile of elsewhere."""
-    cache = builds.second.session.context.cache
+    cache = builds.second.here.context.cache
     lines = builds.second.dependencies().splitlines()
     heads = [line for line in lines if line.startswith("/")]
     assert len(heads) == COUNT

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from core_toy import session
+from core_toy import real_runtime
 from real import consume
 
 pytestmark = pytest.mark.real
@@ -85,7 +85,7 @@ def schemas(tree: Path) -> set[str]:
 def test_every_schema_is_read_as_pytorch_reads_it(
     runtime: str, app: str, least: int, built: Path, tmp_path: Path
 ) -> None:
-    tree = session().on(runtime).runtime.fetched.tree
+    tree = real_runtime(runtime).fetched.tree
     texts = [*sorted(schemas(tree)), *ODD, *REFUSED]
     assert len(texts) - len(REFUSED) >= least
     listed = tmp_path / "schemas.txt"

@@ -11,6 +11,7 @@ from native_runner import compile_runner, outcomes
 from real import ROOT, orchestrator, workspace_copy
 
 from orchestrator.trace.lock import parse_lock
+from orchestrator.values.operators import OperatorName as Op
 
 pytestmark = pytest.mark.real
 
@@ -50,7 +51,7 @@ def test_it_is_cut_verified_and_delivered(built: Path) -> None:
 def test_its_lock_is_of_its_sources() -> None:
     lock = parse_lock((ROOT / "apps/inker/traces/strokes.yaml").read_text(), "strokes.yaml")
     assert lock.identity.sources
-    assert lock.called_operators["ink::smooth"] > 0
+    assert lock.called_operators[Op("ink::smooth")] > 0
 
 
 BRUSH = "__torch__.torch.classes.ink.Brush"

@@ -8,9 +8,9 @@ import core_toy
 import pytest
 from refused import RefusingRunner, effects_refused
 
+from orchestrator.build.invocation import Invocation, invocation
 from orchestrator.build.links import links_of
 from orchestrator.build.plan import plan_variants, planned, variant_requests
-from orchestrator.build.session import Session
 from orchestrator.build.traced import read_traces
 from orchestrator.build.variants import plan_objects, plan_units, registration_units
 from orchestrator.plan.graph import action_graph, texts_of
@@ -23,40 +23,46 @@ LABELS = tuple(
 
 
 @pytest.fixture
-def session() -> Session:
-    """A session that is prepared for the labels, and whose runner refuses from then on."""
-    here = core_toy.session()
-    here.of("camera").prepare_planning(label.abi for label in LABELS)
-    here.context = replace(here.context, runner=RefusingRunner())
-    here.of("camera").context = here.context
-    return here
+def here() -> Invocation:
+    """This checkout, prepared for the labels, with a runner that refuses from then on."""
+    ready = core_toy.this_checkout()
+    prepared = ready.prepare(ready.runtimes.of("camera"), (label.abi for label in LABELS))
+    context = replace(ready.context, runner=RefusingRunner())
+    return invocation(
+        ready.workspace,
+        context,
+        ready.log,
+        ready=ready.runtimes.prepared,
+        found=prepared.toolchains,
+    )
 
 
 @pytest.mark.real
-def test_the_plan_verb_changes_nothing(session: Session) -> None:
+def test_the_plan_verb_changes_nothing(here: Invocation) -> None:
     with effects_refused():
-        report = planned(session, LABELS)
+        report = planned(here, LABELS)
     assert [(one.app, one.abi) for one in report.variants] == [
         (label.app, label.abi) for label in sorted(LABELS, key=str)
     ]
 
 
 @pytest.mark.real
-def test_a_build_plans_in_stages_of_which_one_generates(session: Session) -> None:
-    on = session.of("camera")
-    traces = {"camera": read_traces(on, session.workspace.apps["camera"])}
+def test_a_build_plans_in_stages_of_which_one_generates(here: Invocation) -> None:
+    runtime = here.runtimes.of("camera")
+    traces = {"camera": read_traces(here, here.workspace.apps["camera"])}
     with effects_refused():
-        prepared = on.prepare_planning(label.abi for label in LABELS)
-        wanted = variant_requests(on, LABELS, traces)
-        units = plan_units(on, prepared, wanted)
-    generating = core_toy.session()
-    registrations = registration_units(generating.of("camera"), units.values(), generate=True)
+        prepared = here.prepare(runtime, (label.abi for label in LABELS))
+        wanted = variant_requests(here, runtime, LABELS, traces)
+        units = plan_units(prepared, wanted)
+    able = core_toy.this_checkout()
+    generating = replace(prepared, context=able.context)
+    registrations = registration_units(generating, units.values(), generate=True)
     with effects_refused():
-        objects = plan_objects(on, prepared, wanted, units, registrations)
-        links = [links_of(on, prepared, "camera", one) for one in objects.values()]
+        objects = plan_objects(prepared, wanted, units, registrations)
+        links = [links_of(prepared, "camera", one) for one in objects.values()]
         graph = action_graph(objects.values(), (link for some in links for link in some.all))
         texts = texts_of(objects.values())
-    whole = plan_variants(generating, LABELS)
+    whole = plan_variants(able, LABELS)
     all_links = [link for variant in whole for link in variant.links.all]
     assert graph == action_graph((variant.objects for variant in whole), all_links)
     # what must be written is there as texts, and is what the actions read

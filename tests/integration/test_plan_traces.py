@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from real import ROOT
 
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.cli import make_context
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph
@@ -27,12 +27,12 @@ HOST = "linux-x86_64"
 TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 
 
-def session() -> RuntimeSession:
+def loaded() -> Invocation:
     context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    return Session(context, lambda line: None).default
+    return load(context, lambda line: None)
 
 
-def planned(here: RuntimeSession) -> dict[str, Variant]:
+def planned(here: Invocation) -> dict[str, Variant]:
     labels = [VariantLabel(app, HOST) for app in APPS]
     return {variant.label.app: variant for variant in plan_variants(here, labels)}
 
@@ -42,29 +42,27 @@ def graph(variants: dict[str, Variant]) -> ActionGraph:
     return action_graph((variant.objects for variant in variants.values()), links)
 
 
-def text(here: RuntimeSession, variants: dict[str, Variant]) -> str:
-    return ninja_text(graph(variants), folders=here.runtime.folders, toolchains=TOOLS, present=())
+def text(here: Invocation, variants: dict[str, Variant]) -> str:
+    return ninja_text(graph(variants), folders=here.runtimes.folders, toolchains=TOOLS, present=())
 
 
 @pytest.fixture(scope="module")
-def here() -> RuntimeSession:
-    return session()
+def here() -> Invocation:
+    return loaded()
 
 
 @pytest.fixture(scope="module")
-def variants(here: RuntimeSession) -> dict[str, Variant]:
+def variants(here: Invocation) -> dict[str, Variant]:
     return planned(here)
 
 
-def test_planning_twice_gives_the_same_text(
-    here: RuntimeSession, variants: dict[str, Variant]
-) -> None:
-    again = session()
+def test_planning_twice_gives_the_same_text(here: Invocation, variants: dict[str, Variant]) -> None:
+    again = loaded()
     assert text(again, planned(again)) == text(here, variants)
 
 
 def test_no_path_of_this_machine_below_the_head(
-    here: RuntimeSession, variants: dict[str, Variant]
+    here: Invocation, variants: dict[str, Variant]
 ) -> None:
     rest = text(here, variants).partition("\npool heavy")[2]
     for folder in (str(ROOT), str(Path.home()), str(here.context.cache)):
@@ -83,7 +81,7 @@ def test_most_objects_are_shared(variants: dict[str, Variant]) -> None:
 
 
 def test_a_plan_has_each_unit_once_and_every_source_exists(
-    here: RuntimeSession, variants: dict[str, Variant]
+    here: Invocation, variants: dict[str, Variant]
 ) -> None:
     for variant in variants.values():
         units = [unit for action in variant.objects.compiles for unit in action.units]
@@ -91,19 +89,19 @@ def test_a_plan_has_each_unit_once_and_every_source_exists(
         for action in variant.objects.compiles:
             # a shard's own source is written by the build
             for source in action.members or (action,):
-                assert Path(here.fill(source.source)).is_file(), source.source
+                assert Path(here.runtimes.fill(source.source)).is_file(), source.source
         assert not set(variant.objects.whole) & set(variant.objects.on_demand)
 
 
 def test_every_selected_operator_is_registered_or_called_directly(
-    here: RuntimeSession, variants: dict[str, Variant]
+    here: Invocation, variants: dict[str, Variant]
 ) -> None:
     for app, variant in variants.items():
         objects = variant.objects
         request = objects.plan.request
         generated = {*request.operators, *dict(request.resolved)}
         units = {action.unit for action in objects.plan.compiles}
-        index = here.runtime.index
+        index = here.runtimes.default.index
         by_hand = {r.operator for r in index.registrations if index.units[r.unit].path in units}
         missing = variant.selection.operators.keys() - generated - by_hand
         # what is in none of the two is named by no model, and called by no live code
@@ -112,7 +110,7 @@ def test_every_selected_operator_is_registered_or_called_directly(
 
 
 def test_another_dtype_recompiles_only_what_mentions_its_tag(
-    here: RuntimeSession, variants: dict[str, Variant]
+    here: Invocation, variants: dict[str, Variant]
 ) -> None:
     scanner = variants["scanner"]
     tag = next(
@@ -122,14 +120,14 @@ def test_another_dtype_recompiles_only_what_mentions_its_tag(
     )
     tags = scanner.traces[0].kernel_tags
     trace = replace(scanner.traces[0], kernel_tags={**tags, tag: {**tags[tag], "Double": 1}})
-    kernels = here.kernels_for(trace.root_operators)
-    changed = select(here.runtime.index, kernels, [trace], scanner.app.selection)
+    kernels = here.runtimes.default.kernels_for(trace.root_operators)
+    changed = select(here.runtimes.default.index, kernels, [trace], scanner.app.selection)
     old = scanner.objects.plan
-    new = here.planner.plan(kernels, changed, old.spec)
+    new = here.runtimes.default.planner.plan(kernels, changed, old.spec)
     assert [c.unit for c in new.compiles] == [c.unit for c in old.compiles]
     moved = {
         a.unit for a, b in zip(new.compiles, old.compiles, strict=True) if a.object != b.object
     }
-    mentioning = {u.path for u in here.runtime.index.units if tag in u.tags or u.open_tags}
+    mentioning = {u.path for u in here.runtimes.default.index.units if tag in u.tags or u.open_tags}
     assert moved
     assert moved == mentioning & {c.unit for c in old.compiles}

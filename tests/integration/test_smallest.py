@@ -13,8 +13,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from real import ROOT, consume, orchestrator, workspace_copy
 
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.cli import make_context
+from orchestrator.values.operators import OperatorName as Op
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
@@ -69,11 +70,11 @@ def test_nothing_changed_is_told_again(smallest: Path) -> None:
 def test_upgraders_are_left_out_for_no_operator_that_has_one() -> None:
     """The operators that a version's data names are those of its own map."""
     context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
-    session = Session(context, print).of("camera")
+    runtime = load(context, print).runtimes.of("camera")
     unit = "torch/csrc/jit/mobile/upgrader_mobile.cpp"
-    text = (session.runtime.fetched.tree / unit).read_text()
+    text = (runtime.fetched.tree / unit).read_text()
     of_map, _, _ = text.partition("getUpgraderBytecodeList")
-    (rule,) = (r for r in session.runtime.version.include if r.unless)
+    (rule,) = (r for r in runtime.version.include if r.unless)
     assert rule.unit == unit
     entry = r'string\("(aten::[^"]+)"\),\s*std::vector<Upgrader>\(\{\s*Upgrader\(\{0, (\d+), '
     told = {name: int(last) for name, last in re.findall(entry, of_map)}
@@ -81,7 +82,7 @@ def test_upgraders_are_left_out_for_no_operator_that_has_one() -> None:
     assert rule.unless == told
     # what their bytecode calls is looked up by its name
     called = re.findall(r'OperatorString\(\{"(aten::\w+)", "(\w*)"', text)
-    looked_up = {of.unit: of.operators for of in session.runtime.version.by_name}
+    looked_up = {of.unit: of.operators for of in runtime.version.by_name}
     assert set(looked_up[unit]) == {f"{name}.{overload}".rstrip(".") for name, overload in called}
-    assert session.lean_units([]) == {unit}
-    assert session.lean_units(["aten::gelu"]) == set()
+    assert runtime.lean_units([]) == {unit}
+    assert runtime.lean_units([Op("aten::gelu")]) == set()

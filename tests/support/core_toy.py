@@ -12,7 +12,8 @@ from pathlib import Path
 
 from zig_tool import HOST_TARGET, zig
 
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.invocation import Invocation, load
+from orchestrator.build.runtime import Runtime
 from orchestrator.cli import make_context
 from orchestrator.codegen.projection import projection_text
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex, UnitFacts
@@ -20,6 +21,7 @@ from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import text_digest
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +60,7 @@ UNITS = (
     UnitFacts(REGISTER_CPU, 30.0),
     UnitFacts(REGISTER_SCHEMA, 9.0),
     UnitFacts(FUNCTIONS, 4.0),
-    UnitFacts(CONVOLUTION, 16.0, tags=("conv_tag", "shared_tag"), operators=("toy::conv",)),
+    UnitFacts(CONVOLUTION, 16.0, tags=("conv_tag", "shared_tag"), operators=(Op("toy::conv"),)),
     UnitFacts(LINEAR, 3.0, tags=("linear_tag", "shared_tag"), features=("LINEAR_FEATURE",)),
     UnitFacts(STUBS, 2.5, open_tags=True, classes=("Prepacked",)),
     UnitFacts(MINIZ, 0.5),
@@ -107,7 +109,7 @@ def make_index(
             for unit in units
         ),
         registrations=tuple(
-            Registration(op, key, unit_number[unit], tuple(sorted(number[t] for t in targets)))
+            Registration(Op(op), key, unit_number[unit], tuple(sorted(number[t] for t in targets)))
             for op, key, unit, targets in sorted(registrations)
         ),
         names=tuple(names),
@@ -116,7 +118,7 @@ def make_index(
         edge_starts=starts,
         edges=edges,
         operator_calls={
-            number[node]: op for node, op in (calls or operator_calls).items() if node in number
+            number[node]: Op(op) for node, op in (calls or operator_calls).items() if node in number
         },
         kernel_tags={
             number[node]: tuple(some)
@@ -161,10 +163,15 @@ def compile_unit(
     return compilation(facts, spec, unit)(None if text is None else text_digest(text))
 
 
-def session(runtime: str = "pytorch_1_13") -> RuntimeSession:
-    """This checkout with the user's own cache, on a runtime by its name."""
+def this_checkout() -> Invocation:
+    """This checkout, with the user's own cache."""
     context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    return Session(context, lambda line: None).on(runtime)
+    return load(context, lambda line: None)
+
+
+def real_runtime(name: str = "pytorch_1_13") -> Runtime:
+    """A runtime of this checkout, by its name."""
+    return this_checkout().runtimes.on(name)
 
 
 def camera_workspace(root: Path, added: str) -> tuple[Path, dict[str, str]]:
@@ -175,7 +182,7 @@ def camera_workspace(root: Path, added: str) -> tuple[Path, dict[str, str]]:
     shutil.copytree(ROOT / "apps/camera", root / "apps/camera")
     file = root / "apps/camera/app.yaml"
     file.write_text(f"{file.read_text()}{added}")
-    return file, {"ORCHESTRATOR_CACHE": str(session().context.cache), "PATH": "/usr/bin:/bin"}
+    return file, {"ORCHESTRATOR_CACHE": str(this_checkout().context.cache), "PATH": "/usr/bin:/bin"}
 
 
 # As the planner's flags make them: a section for every function and datum.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.trace.lock import lock_text
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 
 # Nothing of the machine's own configuration, and a name to commit with.
@@ -56,8 +57,8 @@ TRACE = Trace(
     app="camera",
     model="classifier",
     identity=TraceIdentity("a" * 64, "b" * 64, "bundled", ("CPU",), "c" * 16),
-    root_operators=("aten::relu",),
-    called_operators={"aten::relu": 1},
+    root_operators=(Op("aten::relu"),),
+    called_operators={Op("aten::relu"): 1},
     kernel_tags={"relu": {"Float": 1}},
     outputs="d" * 64,
 )

@@ -33,6 +33,7 @@ from orchestrator.plan.planner import entry_nodes
 from orchestrator.plan.variant import VariantPlan
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED
+from orchestrator.values.operators import OperatorName as Op
 
 # written for a request: see planner's _SELECTED_FILES
 _ENTRY_POINTS, _KERNELS = f"{GENERATED}Operators_", f"{GENERATED}Register"
@@ -147,7 +148,7 @@ class _Given:
         self.registered = {
             (key, operator) for key, operators in request.kernels for operator in operators
         } | {(key, operator) for key in _OF_OPERATORS for operator in request.operators}
-        self.registered |= {("BackendSelect", operator) for operator in rule.always}
+        self.registered |= {("BackendSelect", Op(operator)) for operator in rule.always}
         self.kernels = self.registered | {
             (key, operator) for key, operators in request.direct for operator in operators
         }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.runtime import Runtime
 from orchestrator.pytorch.units import runtime_units
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
@@ -26,9 +26,9 @@ _OWN = re.compile(
 class ReadFiles:
     """The files of a PyTorch that its units read."""
 
-    def __init__(self, session: RuntimeSession) -> None:
-        self._session = session
-        self.tree = session.runtime.fetched.tree
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.tree = runtime.fetched.tree
 
     def readers(self, path: str) -> frozenset[str]:
         """The units that may read a file of the tree, or are it."""
@@ -52,12 +52,12 @@ class ReadFiles:
 
     @cached_property
     def _units(self) -> Mapping[str, Path]:
-        written = Path(self._session.folders["generated"], "ATen")
+        written = Path(self._runtime.fill("$generated/ATen"))
         return {
             unit.path: written / unit.path.removeprefix("generated/")
             if unit.generated
             else self.tree / unit.path
-            for unit in runtime_units(self.tree, self._session.runtime.dialect.facts)
+            for unit in runtime_units(self.tree, self._runtime.version)
         }
 
     @cached_property
@@ -99,8 +99,8 @@ class ReadFiles:
 
     @cached_property
     def _searched(self) -> Sequence[Path]:
-        include = self._session.runtime.dialect.flags.include
-        return [Path(self._session.fill(folder)) for folder in include]
+        include = self._runtime.dialect.flags.include
+        return [Path(self._runtime.fill(folder)) for folder in include]
 
 
 def _closure(path: Path, step: Callable[[Path], Iterable[Path]]) -> set[Path]:

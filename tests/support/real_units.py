@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from core_toy import session
+from core_toy import this_checkout
 
 from orchestrator.build.execute import execute_actions
+from orchestrator.build.invocation import load
 from orchestrator.build.make_index import index_spec
-from orchestrator.build.session import Session
 from orchestrator.codegen.projection import index_text
 from orchestrator.index.model import UnitFacts
 from orchestrator.plan.flags import Purpose
@@ -43,34 +43,34 @@ class NoView:
 
 
 class RealUnits:
-    """This checkout's session, with a state folder of the test's own."""
+    """This checkout, with a state folder of the test's own."""
 
     def __init__(self, state: Path, runtime: str = "pytorch_1_13") -> None:
-        here = session()
-        self.session = Session(replace(here.context, state=state), here.log).on(runtime)
+        here = this_checkout()
+        self.here = load(replace(here.context, state=state), here.log)
+        self.runtime = self.here.runtimes.on(runtime)
 
     def spec(self, purpose: Purpose) -> VariantSpec:
         """As the maintainer's `runtime index` compiles."""
-        return replace(index_spec(self.session), purpose=purpose)
+        return replace(index_spec(self.here, self.runtime), purpose=purpose)
 
     def native(self, sources: Iterable[str], purpose: Purpose) -> dict[str, Path]:
         """Our own sources as objects, by their name."""
-        runtime = self.session.runtime
         spec = self.spec(purpose)
-        return self.made(native_compiles(runtime.facts, spec, sources, runtime.native))
+        return self.made(native_compiles(self.runtime.facts, spec, sources, self.runtime.native))
 
     def units(self, paths: Iterable[str]) -> dict[str, Path]:
         """Units of PyTorch as objects, with all operators and dtypes, by their path."""
-        facts, spec = self.session.runtime.facts, self.spec("release")
+        facts, spec = self.runtime.facts, self.spec("release")
         return self.made(index_unit(facts, spec, replace(OPEN, path=path)) for path in paths)
 
     def made(self, actions: Iterable[Compile]) -> dict[str, Path]:
         """The objects of actions, by their units."""
-        placed = map(self.session.placed, actions)
+        placed = map(self.runtime.placed, actions)
         compiles: Mapping[str, Compile] = {action.object: action for action in placed}
         text = index_text()
         execution = execute_actions(
-            self.session,
+            self.here,
             ActionGraph(compiles),
             projection_files({text_digest(text): text}),
             name="test",
@@ -80,4 +80,4 @@ class RealUnits:
             view=lambda costs, jobs: NoView(),
         )
         assert execution.result.failures == {}
-        return {one.unit: Path(self.session.fill(path)) for path, one in compiles.items()}
+        return {one.unit: Path(self.runtime.fill(path)) for path, one in compiles.items()}

@@ -9,7 +9,7 @@ from functools import cache
 from shipped_index import kernels_for, shipped, shipped_spec
 from variants import planner
 
-from orchestrator.build.prepare import whole_index
+from orchestrator.build.runtime_index import whole_index
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.plan.variant import VariantPlan

@@ -17,6 +17,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.select.backends import cut_units, reachable_backends
 from orchestrator.select.closure import Registry, registry
 from orchestrator.trace.lock import parse_lock
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace
 
 ROOT = Path(__file__).parents[2]
@@ -55,13 +56,14 @@ def shipped_facts(dialect: Dialect = V1_13) -> RuntimeFacts:
 
 def shipped_spec(roots: Iterable[str], dialect: Dialect = V1_13, **changes: object) -> VariantSpec:
     entry = load_entry(dialect).library | loader_symbols(shipped(dialect), dialect.symbols)
-    cut = cut_units(dialect.facts, roots)
+    cut = cut_units(dialect.facts, map(Op, roots))
     values: dict[str, object] = {"entry": entry, "cut": cut, "optimize": "balanced"}
     return spec(**(values | changes))
 
 
 def kernels_for(roots: Iterable[str], dialect: Dialect = V1_13) -> Registry:
-    return shipped_kernels(reachable_backends(("CPU", "QuantizedCPU"), roots), dialect)
+    backends = reachable_backends(("CPU", "QuantizedCPU"), map(Op, roots))
+    return shipped_kernels(backends, dialect)
 
 
 def app_traces(app: str) -> list[Trace]:

@@ -16,10 +16,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from core_toy import ROOT
+from toy_workspace import toy_context, toy_runtime
+
 from orchestrator.build import development, shard_files
 from orchestrator.build.addon_link import AddonObjects
 from orchestrator.build.development import Development
+from orchestrator.build.invocation import invocation
 from orchestrator.build.shard_files import forget_old, in_use
+from orchestrator.load.workspace import load_workspace
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.workspace_lock import workspace_lock
 
@@ -27,6 +32,7 @@ KEY = 64 * "a"
 CONTENT = b"\x7fELF" + bytes(range(200)) * 50
 # So many keys there are.
 KEYS = 24
+_DECLARED = load_workspace(ROOT, {"HOME": "/"})
 
 
 def key(number: int) -> str:
@@ -45,11 +51,14 @@ class Toy:
         self.said: list[str] = []
         self.made = 0
         self.content = content
-        context = SimpleNamespace(cache=cache, state=root / "state")
-        session = SimpleNamespace(
-            context=context, log=self.said.append, host="linux-x86_64", stored_in=set()
+        # as many processes make these at once, none of them writes declarations
+        here = invocation(
+            _DECLARED,
+            toy_context(root, cache=cache, state=root / "state"),
+            self.said.append,
+            found={"linux-x86_64": cast(Any, SimpleNamespace(abi="linux-x86_64"))},
         )
-        self.library = Development(cast(Any, session), None, cast(Any, None))
+        self.library = Development(here, toy_runtime(), None, cast(Any, None))
         self.library.__dict__["base"] = SimpleNamespace(extended=None)
         self.state = root / "state"
         self.path = self.place("a")

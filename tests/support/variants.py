@@ -18,6 +18,7 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.select.policy import recorded_selection, select, static_selection
 from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -26,7 +27,7 @@ _IDENTITY = TraceIdentity("m" * 64, "r" * 64, "bundled", ("CPU", "QuantizedCPU")
 
 
 @cache
-def every_operator(dialect: Dialect = V1_13) -> tuple[str, ...]:
+def every_operator(dialect: Dialect = V1_13) -> tuple[Op, ...]:
     """The operators that the runtime registers, for whatever backend."""
     names = {one.operator for one in shipped(dialect).registrations}
     return tuple(sorted(name for name in names if not name.endswith("::<fallback>")))
@@ -49,18 +50,19 @@ def plans(
 
     Some of the roots ran, and some operators that they call: drawn from `source`.
     """
+    names = list(map(Op, roots))
     index, kernels = shipped(dialect), kernels_for(roots, dialect)
     how, plan = shipped_spec(roots, dialect), planner(dialect).plan
     recorded = shipped_spec(roots, dialect, purpose="tracer", entry=_tracer_entry(dialect))
     yield "tracer", plan(kernels, _recorded(roots, recorded.cut, dialect), recorded)
-    closure = sorted(static_selection(index, kernels, roots, "model").operators)
-    ran = [name for name in sorted(roots) if source.random() < 0.5]
+    closure = sorted(static_selection(index, kernels, names, "model").operators)
+    ran = [name for name in sorted(names) if source.random() < 0.5]
     ran += source.sample(closure, min(len(closure), source.randint(0, 8)))
     trace = Trace(
         app="app",
         model="model",
         identity=_IDENTITY,
-        root_operators=tuple(sorted(roots)),
+        root_operators=tuple(sorted(names)),
         called_operators=dict.fromkeys(sorted(ran), 1),
         kernel_tags={},
     )
@@ -85,7 +87,7 @@ def _recorded(roots: Sequence[str], cut: frozenset[str], dialect: Dialect) -> Se
     return recorded_selection(
         index,
         kernels_for(roots, dialect),
-        roots,
+        map(Op, roots),
         "model",
         entry=rule(dialect).entry(_tracer_entry(dialect)),
         units=sorted(rule(dialect).numbers[path] for path in always),

@@ -50,11 +50,12 @@ from benchmarks.third_party import (
     third_party_units,
 )
 from benchmarks.upstream import choose, first_error, selected_operators, upstream_flags
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.cli import make_context
 from orchestrator.libraries.declared import load_library
 from orchestrator.pytorch.units import UpstreamUnit
 from orchestrator.trace.lock import parse_lock
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import TraceIdentity
 
 ROOT = Path(__file__).parents[3]
@@ -63,11 +64,11 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
-    return Bench(Session(context, print).of(FIRST), tmp_path, tmp_path, Options(1, 1, 1, 1))
+    return Bench(load(context, print), tmp_path, tmp_path, Options(1, 1, 1, 1))
 
 
 def test_the_runtime_of_each_app(bench: Bench) -> None:
-    assert {bench.runtime_of(app) for app in bench.user.workspace.apps} == {
+    assert {bench.runtime_of(app) for app in bench.here.workspace.apps} == {
         "pytorch_1_13",
         "pytorch_2_6",
     }
@@ -104,7 +105,7 @@ def test_an_operator_is_added_with_the_runtime_that_the_app_is_on(
     assert own.runtime != added.runtime
     expected = added if moves else replace(added, runtime=own.runtime)
     assert identity_of(changed) == expected
-    assert called_operators(changed)["aten::hardswish"] == 2
+    assert called_operators(changed)[Op("aten::hardswish")] == 2
 
 
 class TestSampling:
@@ -379,7 +380,7 @@ class TestSteps:
         assert seconds("1 h 20 min") == 4800.0
 
     def test_called_operators_are_those_of_the_traces(self) -> None:
-        assert called_operators(ROOT / "apps/camera")["aten::conv2d"] > 0
+        assert called_operators(ROOT / "apps/camera")[Op("aten::conv2d")] > 0
 
 
 class TestLatency:

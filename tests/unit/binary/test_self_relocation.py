@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from core_toy import FACTS, spec
+from core_toy import spec
 from package_toy import BUILD_ID
-from toy_natives import natives
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.binary.elf import ElfRules, UnrelocatedError, check
 from orchestrator.build.links import variant_links
-from orchestrator.build.prepare import NATIVE, Prepared
+from orchestrator.build.native import NATIVE
 from orchestrator.build.variants import SELF_RELOCATION, runtime_library
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
@@ -89,25 +89,26 @@ _OBJECTS = (
 )
 
 
-def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], tuple[str, ...]]:
+def planned(
+    root: Path, toolchain: ResolvedToolchain, *, wanted: bool
+) -> tuple[list[str], tuple[str, ...]]:
     """The units that only a shared library has, and the flags of its link."""
     how = spec(self_relocation=wanted)
-    runtime = SimpleNamespace(facts=FACTS, native=natives())
-    session: Any = SimpleNamespace(runtime=runtime, placed=lambda action: action)
-    prepared = Prepared({how.abi: toolchain})
-    own = runtime_library(session, prepared, how)
+    here = toy_invocation(root, found={how.abi: toolchain})
+    prepared = here.prepare(toy_runtime(), [how.abi])
+    own = runtime_library(prepared, how)
     nothing = dict.fromkeys(_OBJECTS, ())
     plan = SimpleNamespace(spec=how, whole=())
     objects: Any = SimpleNamespace(plan=plan, runtime_library=own, **nothing)
-    links = variant_links(session, prepared, "toy", objects)
+    links = variant_links(prepared, "toy", objects)
     return [action.unit for action in own], links.shared.flags
 
 
-def test_an_app_can_decline_it(toolchain: ResolvedToolchain) -> None:
-    units, flags = planned(toolchain, wanted=True)
+def test_an_app_can_decline_it(tmp_path: Path, toolchain: ResolvedToolchain) -> None:
+    units, flags = planned(tmp_path, toolchain, wanted=True)
     assert f"native/{SELF_RELOCATION}" in units
     assert set(SELF_RELOCATED) <= set(flags)
-    others, without = planned(toolchain, wanted=False)
+    others, without = planned(tmp_path, toolchain, wanted=False)
     assert others == [unit for unit in units if unit != f"native/{SELF_RELOCATION}"]
     assert without == tuple(flag for flag in flags if flag not in SELF_RELOCATED)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from core_toy import FACTS, LINEAR, make_index, spec
 from toy_natives import natives
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.build import actions as module
 from orchestrator.build.action_details import shared_details
@@ -21,6 +22,7 @@ from orchestrator.build.actions import (
     log_actions,
     log_path,
 )
+from orchestrator.build.invocation import Invocation
 from orchestrator.cache.store import ObjectStore
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.anchors import anchored
@@ -34,15 +36,20 @@ from orchestrator.select.closure import registry
 from orchestrator.values.action import Link
 from orchestrator.values.fingerprint import text_digest
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 LABEL = VariantLabel("camera", "linux-x86_64")
+APP = """\
+models: [{file: models/classifier.ptl}]
+targets: [linux-x86_64]
+"""
 NATIVE = natives()
 M = frozenset({"m"})
 
 
 def selection(*operators: str, dtype: str = "Float") -> Selection:
-    return Selection(dict.fromkeys(operators, M), kernel_dtypes={"linear_tag": {dtype: M}})
+    return Selection(dict.fromkeys(map(Op, operators), M), kernel_dtypes={"linear_tag": {dtype: M}})
 
 
 class Toy:
@@ -55,13 +62,12 @@ class Toy:
         self.selection = selection("aten::linear")
         self.spec: VariantSpec = spec()
         self.link_flags: tuple[str, ...] = ("-Wl,--gc-sections",)
-        self.env = dict[str, str]()
         (root / "exports.map").write_text("one")
 
     @property
-    def session(self) -> Any:
+    def here(self) -> Invocation:
         identity = {"zig": f"ziglang {self.version}", "verbs": {"cxx": self.zig}}
-        toolchain = SimpleNamespace(
+        toolchain: Any = SimpleNamespace(
             identity=self.spec.toolchain,
             compile_flags=self.spec.compile_flags,
             link_flags=("-s",),
@@ -69,28 +75,18 @@ class Toy:
             config=SimpleNamespace(link_flags=()),
             driver=SimpleNamespace(version=self.version, identity=identity, link_inputs=""),
         )
-        runtime = SimpleNamespace(
-            name="default",
-            dialect=DIALECT,
-            facts=FACTS,
+        runtime = toy_runtime(
+            folders={"state": f"{self.root}/state", "native": str(self.root)},
             native=NATIVE,
             parts={"tree": "7" * 64, "native": {"x.h": "int x;\n"}, "configure": [("A", "1")]},
-            version=load_version("1.13.1"),
         )
-        return SimpleNamespace(
-            stored_in=set(),
-            context=SimpleNamespace(
-                cache=self.root / "cache", state=self.root / "state", env=self.env
-            ),
-            workspace=SimpleNamespace(config=SimpleNamespace(launcher=None)),
-            prepared=(runtime,),
-            on=lambda name: SimpleNamespace(runtime=runtime, library=None),
-            of=lambda app: SimpleNamespace(runtime=runtime, library=None),
-            toolchain=lambda abi: toolchain,
-            fill=lambda text: text.replace("$state", f"{self.root}/state").replace(
-                "$native", str(self.root)
-            ),
+        return toy_invocation(
+            self.root,
+            {"camera": APP},
             log=self.said.append,
+            ready=[runtime],
+            found={LABEL.abi: toolchain},
+            state=self.root / "state",
         )
 
     @property
@@ -126,23 +122,23 @@ class Toy:
 
     def build(self) -> None:
         """As a build that links everything."""
-        log_actions(self.session, [self.variant])
+        log_actions(self.here, [self.variant])
         store = ObjectStore((self.root / "cache",))
         for action in self.variant.objects.compiles:
             made = self.root / "made.o"
             made.write_text(action.unit)
             store.put(action.object.removeprefix("$state/"), made)
-        (log_path(self.session, LABEL).parent / "libcamera_torch.so").touch()
+        (log_path(self.here, LABEL).parent / "libcamera_torch.so").touch()
 
     def explained(self, name: str) -> str:
-        return "".join(one.text() for one in explain(self.session, LABEL, name))
+        return "".join(one.text() for one in explain(self.here, LABEL, name))
 
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     toy = Toy(tmp_path)
 
-    def planned(session: object, labels: list[VariantLabel], *, generate: bool) -> tuple[Any, ...]:
+    def planned(here: object, labels: list[VariantLabel], *, generate: bool) -> tuple[Any, ...]:
         assert (labels, generate) == ([LABEL], False)
         return (toy.variant,)
 
@@ -231,7 +227,7 @@ def test_an_object_that_was_pruned(toy: Toy) -> None:
 
 def test_a_damaged_log_is_told_and_counts_as_none(toy: Toy) -> None:
     toy.build()
-    log_path(toy.session, LABEL).write_text("x")
+    log_path(toy.here, LABEL).write_text("x")
     assert toy.explained(LINEAR).startswith(f"{LINEAR} of {LABEL}: never built here; ")
     assert toy.said == [
         f"warning: the log of what {LABEL} was built from is damaged: it counts as none"
@@ -279,7 +275,7 @@ def test_every_action_is_logged_under_its_digest(
 ) -> None:
     monkeypatch.setattr(toy, "change", change)
     variant = toy.variant
-    log = action_log(toy.session, variant, shared_details(toy.session, ["linux-x86_64"]))
+    log = action_log(toy.here, variant, shared_details(toy.here, ["linux-x86_64"]))
     for action in variant.objects.compiles:
         assert log.actions[action.unit].digest == action.fingerprint
         for member in action.members:
@@ -298,7 +294,7 @@ def test_every_action_is_logged_under_its_digest(
 
 def test_a_link_is_another_one_with_another_object_flag_or_input(toy: Toy) -> None:
     def digest() -> str:
-        found = action_log(toy.session, toy.variant, {})
+        found = action_log(toy.here, toy.variant, {})
         return found.actions["libcamera_torch.so"].digest
 
     digests = [digest(), digest()]

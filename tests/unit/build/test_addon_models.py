@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from shipped_index import ROOT
+from toy_workspace import toy_invocation
 
 from orchestrator.build.addon_models import (
     NotHere,
@@ -25,8 +26,6 @@ from orchestrator.build.addon_models import (
     require_all_here,
     settled,
 )
-from orchestrator.build.session import Session
-from orchestrator.context import Context
 from orchestrator.deliver.manifest import FileFact, ModelFact
 from orchestrator.errors import Place
 from orchestrator.packagers.contents import Packaged
@@ -84,9 +83,8 @@ def found(root: Path, one: Packaged) -> Ready | NotHere:
     """What there is of the one model of a library."""
     folder = root.parent / "unpacked"
     folder.mkdir(exist_ok=True)
-    cache = root.parent / "cache"
-    context = Context(root, cache, root / ".orchestrator", root / "dist", {"HOME": str(cache)})
-    (model,) = library_models(Session(context, lambda line: None), one, folder)
+    here = toy_invocation(root, cache=root.parent / "cache")
+    (model,) = library_models(here, one, folder)
     return model
 
 

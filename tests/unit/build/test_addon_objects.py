@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from android_toy import write_python
 from elf_objects import Symbol, elf_object
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.binary.elf_imports import defined_names
 from orchestrator.build.addon_link import (
@@ -23,7 +24,6 @@ from orchestrator.build.addon_link import (
 )
 from orchestrator.compilers.driver import AndroidFacts
 from orchestrator.compilers.relink import exported_name
-from orchestrator.system.process import LOCAL
 
 # Says where its archives are, as clang does: of one that is not there, its name.
 COMPILER = """\
@@ -32,7 +32,6 @@ name = sys.argv[1].removeprefix("-print-file-name=")
 path = pathlib.Path(__file__).parent / name
 print(path if path.exists() else name)
 """
-SESSION: Any = SimpleNamespace(context=SimpleNamespace(runner=LOCAL))
 
 
 def toolchain(folder: Path, **driver: object) -> Any:
@@ -62,7 +61,7 @@ def test_the_objects_of_an_ndks_cxx_library_are_those_of_its_archives(tmp_path: 
     (tmp_path / "libc++.a").write_text("INPUT(-lc++_static -lc++abi)\n")
     (tmp_path / "libc++_static.a").write_bytes(archive(of_cxx, of_cxx))
     (tmp_path / "libunwind.a").write_bytes(archive(of_unwinder))
-    found = [*_brought(SESSION, toolchain(tmp_path))]
+    found = [*_brought(toy_invocation(tmp_path), toolchain(tmp_path))]
     assert [sorted(defined_names(one)) for one in found] == [
         ["of_cxx"],
         ["of_cxx"],
@@ -77,7 +76,7 @@ def test_a_library_that_is_compiled_or_lies_beside_has_none(
     tmp_path: Path, driver: dict[str, object]
 ) -> None:
     (tmp_path / "libc++_static.a").write_bytes(archive(elf_object([Symbol("of_cxx")])))
-    assert [*_brought(SESSION, toolchain(tmp_path, **driver))] == []
+    assert [*_brought(toy_invocation(tmp_path), toolchain(tmp_path, **driver))] == []
 
 
 def test_the_system_packs_relocations_as_it_reads_them(tmp_path: Path) -> None:
@@ -100,19 +99,20 @@ def test_what_the_cxx_library_must_have_is_what_nobody_else_has(tmp_path: Path) 
 
     def compiled(name: str, *symbols: Symbol) -> Any:
         (tmp_path / name).write_bytes(elf_object([*symbols]))
-        return SimpleNamespace(object=name)
+        return SimpleNamespace(object=f"$state/{name}")
 
     def wanted(name: str) -> Symbol:
         return Symbol(name, section=0, kind=0, visibility=0)
 
     here, there, gone = "_ZN2at4hereEv", "_ZN2at5thereEv", "_ZN2at4goneENSt3__16vectorE"
     sorts, matches = "_ZNSt3__14sortEv", "_ZNSt3__15matchEv"
-    session: Any = SimpleNamespace(fill=lambda path: str(tmp_path / path))
+    runtime = toy_runtime(folders={"state": str(tmp_path)})
+    one = toy_invocation(tmp_path, ready=[runtime])
     base = Extended("toy", tmp_path, frozenset({exported_name("toy", there)}), 40 * "0", "toy")
     kernel = compiled("kernel.o", *map(wanted, (here, there, gone, sorts, matches, "memcpy")))
     other = compiled("other.o", Symbol(here))
     usual = compiled("algorithm.o", Symbol(sorts))
     regex = compiled("regex.o", Symbol(matches))
     objects = AddonObjects((kernel,), (other,), (usual,), {}, frozenset())
-    assert lacks_of_cxx(session, base, objects) == {matches}
-    assert not lacks_of_cxx(session, base, replace(objects, library=(usual, regex)))
+    assert lacks_of_cxx(one, base, objects) == {matches}
+    assert not lacks_of_cxx(one, base, replace(objects, library=(usual, regex)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +13,14 @@ import package_toy as toy
 import pytest
 from shipped_fits import offer_of, plan_of
 from shipped_index import ROOT, app_traces, shipped, shipped_facts, shipped_spec
+from toy_workspace import toy_invocation
 
 from orchestrator import cli
 from orchestrator.build.addon import NoAddonError, _name, _only, _require_addable
 from orchestrator.build.addon_link import (
     AddonLinkError,
     AddonPart,
+    Extended,
     _Linker,
     _visible,
     as_fragment,
@@ -33,8 +35,8 @@ from orchestrator.packagers.contents import Packaged
 from orchestrator.plan.addon import AddonNeeds
 from orchestrator.plan.variant import compilation
 from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.system.process import LOCAL
 from orchestrator.values.fits import Judgement, Lack
+from orchestrator.values.operators import OperatorName as Op
 
 MODEL = ROOT / "apps/scanner/models/pages.ptl"
 TREE = 64 * "d"
@@ -315,7 +317,7 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
         '  m.impl(TORCH_SELECTIVE_NAME("aten::is_pinned"), TORCH_FN(is_pinned));\n'
         "}\n"
     )
-    part = AddonPart(("aten::hardswish",), AddonNeeds(), ())
+    part = AddonPart((Op("aten::hardswish"),), AddonNeeds(), ())
     assert as_fragment(unit, part, tmp_path).text == (
         "// Registrations of an add-on: the library has the namespaces.\n"
         "#include <torch/library.h>\n"
@@ -343,8 +345,13 @@ def test_what_another_add_on_may_have_registered_is_registered_once(tmp_path: Pa
         "TORCH_FN(wrapper_CPU_add_out));\n"
         "}\n"
     )
-    operators = ("aten::add.out", "aten::cat", "aten::hardswish")
-    part = AddonPart(operators, AddonNeeds(), (), frozenset({"aten::add.out", "aten::cat"}))
+    operators = (Op("aten::add.out"), Op("aten::cat"), Op("aten::hardswish"))
+    part = AddonPart(
+        operators,
+        AddonNeeds(),
+        (),
+        frozenset({Op("aten::add.out"), Op("aten::cat")}),
+    )
     assert as_fragment(unit, part, tmp_path).text == (
         "// Registrations of an add-on: the library has the namespaces.\n"
         "#include <torch/library.h>\n"
@@ -386,31 +393,28 @@ def test_a_link_that_fails_is_told_with_what_the_linker_said(
     tmp_path: Path, words: list[str], seen: str
 ) -> None:
     with pytest.raises(AddonLinkError) as caught:
-        linker(tmp_path, lambda abis: None).run(words)
+        linker(tmp_path).run(words)
     assert caught.value.render() == (
         f"error: the add-on for toy 1.2.0 cannot be linked\n  seen:     {seen}"
     )
 
 
 def test_a_link_whose_compiler_is_gone_is_told_by_its_toolchain(tmp_path: Path) -> None:
-    asked: list[str] = []
+    (tmp_path / "toolchains").mkdir()
+    (tmp_path / "toolchains/linux-x86_64.yaml").write_text(
+        "{abi: linux-x86_64, system: linux, processor: x86_64, format: elf, run: native,"
+        " compiler: {command: {cxx: /gone/cxx, cc: sh, ar: sh}}}\n"
+    )
+    with pytest.raises(CompilerMissingError) as caught:
+        linker(tmp_path).run(["sh", "-c", "exit 127"])
+    assert caught.value.place == Place("toolchains/linux-x86_64.yaml")
 
-    def missing(abis: list[str]) -> None:
-        asked.extend(abis)
-        raise CompilerMissingError("zig is gone")
 
-    with pytest.raises(CompilerMissingError):
-        linker(tmp_path, missing).run(["sh", "-c", "exit 127"])
-    assert asked == ["linux-x86_64"]
-
-
-def linker(folder: Path, require: Callable[[list[str]], None]) -> _Linker:
-    """A linker of a session that does this when a link has failed."""
-    context = SimpleNamespace(runner=LOCAL)
-    session: Any = SimpleNamespace(context=context, require_compilers=require)
+def linker(root: Path) -> _Linker:
+    """A linker of the workspace in `root`."""
     tools: Any = SimpleNamespace(abi="linux-x86_64")
-    base: Any = SimpleNamespace(described="toy 1.2.0")
-    return _Linker(session, tools, base, folder, {"PATH": "/usr/bin:/bin"})
+    base = Extended("toy", root / "libtoy.so", frozenset(), 40 * "0", "toy 1.2.0")
+    return _Linker(toy_invocation(root), tools, base, root, {"PATH": "/usr/bin:/bin"})
 
 
 def test_an_add_ons_object_is_visible_and_takes_the_librarys_precompiled_header() -> None:

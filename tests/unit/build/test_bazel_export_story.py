@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from toy_workspace import toy_invocation
 
 from orchestrator.build import export
 from orchestrator.build.export import NotExportedError, export_bazel
@@ -22,9 +22,8 @@ def test_an_extensible_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_p
         objects=SimpleNamespace(plan=SimpleNamespace(spec=SimpleNamespace(extensible=True))),
     )
     monkeypatch.setattr(export, "plan_variants", lambda *_: [variant])
-    session: Any = SimpleNamespace()
     with pytest.raises(NotExportedError) as caught:
-        export_bazel(session, [label], tmp_path / "exported")
+        export_bazel(toy_invocation(tmp_path), [label], tmp_path / "exported")
     assert caught.value.render() == (
         "apps/toy/app.yaml:1:1: error: //apps/toy:linux-x86_64 takes add-ons, and Bazel does not"
         " build such libraries yet\n"

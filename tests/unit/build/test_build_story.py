@@ -14,6 +14,7 @@ from typing import Any
 import package_toy as toy
 import pytest
 from guide import shown_json
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.build import build as building
 from orchestrator.build import package as packaging
@@ -22,11 +23,16 @@ from orchestrator.build.verify import NotBuiltError, OtherDeliveryError, verify_
 from orchestrator.deliver.delivered import ChangedDeliveryError
 from orchestrator.deliver.manifest import read_manifest
 from orchestrator.deliver.variant import Delivered, DeliverInputs, deliver
-from orchestrator.errors import OrchestratorError, Place
+from orchestrator.errors import OrchestratorError
 from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import VerificationFailedError, VerifyResult
 
 LABEL = VariantLabel("toy", "linux-x86_64")
+APP = """\
+models: [{file: models/toy.ptl}]
+targets: [linux-x86_64]
+optimize: size
+"""
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +47,18 @@ class Workspace:
         self.inputs, self.root, self.failure = inputs, root, None
         self.proven: list[Path] = []
         self.folder = root / "dist/toy/linux-x86_64"
-        context = SimpleNamespace(root=root, dist=root / "dist", state=root / ".orchestrator")
-        version = SimpleNamespace(all_operators_bytes={})
-        self.session: Any = SimpleNamespace(
-            context=context, runtime=SimpleNamespace(version=version)
+        compiler: Any = SimpleNamespace()
+        self.here = toy_invocation(
+            root, {"toy": APP}, ready=[toy_runtime()], found={LABEL.abi: compiler}
         )
-        self.session.of = lambda app: self.session
-        patch.setattr(building, "deliver_inputs", lambda session, variant: self.inputs)
+        self.app = self.here.workspace.apps["toy"]
+        patch.setattr(building, "deliver_inputs", lambda *_: self.inputs)
         patch.setattr(building, "_prove", self._prove)
 
     failure: OrchestratorError | None
 
-    def _prove(self, session: Any, variant: Any, variants: Any, delivered: Delivered) -> Any:
-        assert not packaging.is_proven(self.session, LABEL)
+    def _prove(self, here: Any, variant: Any, variants: Any, delivered: Delivered) -> Any:
+        assert not packaging.is_proven(self.here, LABEL)
         assert delivered.shared_library.is_file()
         self.proven.append(delivered.folder)
         if self.failure:
@@ -66,11 +71,11 @@ class Workspace:
             label=LABEL,
             objects=SimpleNamespace(compiles=(), plan=SimpleNamespace(spec=spec)),
             selection=SimpleNamespace(operators=()),
-            app=SimpleNamespace(optimize="size", config=SimpleNamespace(budgets={})),
+            app=self.app,
             traces=(),
         )
         execution: Any = SimpleNamespace(compiled=frozenset())
-        return building._finish(self.session, variant, (variant,), execution)
+        return building._finish(self.here, variant, (variant,), execution)
 
     def version(self) -> str:
         return read_manifest(self.folder).version
@@ -93,7 +98,7 @@ def test_a_variant_is_proven_before_it_is_in_dist(workspace: Workspace) -> None:
     assert where.name.startswith(".linux-x86_64.new-")
     assert not where.exists()
     assert workspace.version() == "1.2.0"
-    assert packaging.is_proven(workspace.session, LABEL)
+    assert packaging.is_proven(workspace.here, LABEL)
 
 
 def test_what_does_not_pass_leaves_the_library_before(workspace: Workspace) -> None:
@@ -107,11 +112,11 @@ def test_what_does_not_pass_leaves_the_library_before(workspace: Workspace) -> N
     )
     assert workspace.version() == "1.2.0"
     assert [path.name for path in workspace.folder.parent.iterdir()] == ["linux-x86_64"]
-    assert not packaging.is_proven(workspace.session, LABEL)
+    assert not packaging.is_proven(workspace.here, LABEL)
     workspace.failure = None
     workspace.finish()
     assert workspace.version() == "1.3.0"
-    assert packaging.is_proven(workspace.session, LABEL)
+    assert packaging.is_proven(workspace.here, LABEL)
 
 
 def test_what_does_not_pass_is_not_delivered(workspace: Workspace) -> None:
@@ -127,12 +132,9 @@ def over_budget(
 ) -> OrchestratorError:
     """The error of a build whose library is larger than its budget."""
 
-    def prove(session: Any, variant: Any, variants: Any, delivered: Delivered) -> Any:
-        config = SimpleNamespace(budgets={"linux-x86_64": budget})
-        place = Place("apps/toy/app.yaml")
-        budgeted: Any = SimpleNamespace(
-            label=LABEL, app=SimpleNamespace(config=config, place=place)
-        )
+    def prove(here: Any, variant: Any, variants: Any, delivered: Delivered) -> Any:
+        config = workspace.app.config.model_copy(update={"budgets": {"linux-x86_64": budget}})
+        budgeted: Any = SimpleNamespace(label=LABEL, app=replace(workspace.app, config=config))
         building._check_budget(budgeted, replace(delivered, stripped_bytes=budget))
         building._check_budget(budgeted, replace(delivered, stripped_bytes=stripped))
 
@@ -177,7 +179,7 @@ def test_what_passed_and_does_not_any_more_stays(workspace: Workspace) -> None:
         " passed"
     )
     assert workspace.proven[-1] == workspace.folder
-    assert not packaging.is_proven(workspace.session, LABEL)
+    assert not packaging.is_proven(workspace.here, LABEL)
 
 
 def test_an_interrupt_leaves_the_library_before(
@@ -202,7 +204,7 @@ def test_a_row_tells_at_which_cpu_levels_the_models_ran(
     """`_prove` asks verification, and what it found is in the row."""
     levels = ("avx2", "avxvnni")
     monkeypatch.undo()
-    monkeypatch.setattr(building, "deliver_inputs", lambda session, variant: workspace.inputs)
+    monkeypatch.setattr(building, "deliver_inputs", lambda *_: workspace.inputs)
     monkeypatch.setattr(building, "check_library", lambda *_, **__: None)
     asked = []
 
@@ -211,7 +213,6 @@ def test_a_row_tells_at_which_cpu_levels_the_models_ran(
         return (VerifyResult("toy", "ok", 1, levels=("baseline",), levels_not_run=("avxvnni",)),)
 
     monkeypatch.setattr(building, "verify_library", verified)
-    workspace.session.toolchain = lambda abi: None
     report = workspace.finish(levels).report
     assert asked == [levels]
     assert (report.verified, report.levels_run) == ("ok", ("baseline", "avx2"))
@@ -230,14 +231,11 @@ class Verifier:
         driver = root / ".orchestrator/variants/toy/linux-x86_64/driver"
         driver.parent.mkdir(parents=True)
         driver.touch()
-        toolchain = SimpleNamespace(links_shared=True, config=SimpleNamespace(run="native"))
-        self.session: Any = SimpleNamespace(
-            context=SimpleNamespace(root=root, dist=root / "dist", state=root / ".orchestrator"),
-            workspace=SimpleNamespace(apps={"toy": None}),
-            toolchain=lambda abi: toolchain,
+        compiler: Any = SimpleNamespace(links_shared=True, config=SimpleNamespace(run="native"))
+        self.here = toy_invocation(
+            root, {"toy": APP}, ready=[toy_runtime()], found={LABEL.abi: compiler}
         )
-        self.session.of = lambda app: SimpleNamespace(cpu_levels=lambda abi: ())
-        patch.setattr(verifying, "read_traces", lambda session, app: ())
+        patch.setattr(verifying, "read_traces", lambda *_: ())
         patch.setattr(verifying, "verify_library", self._run)
 
     def _run(self, *arguments: Any) -> tuple[VerifyResult, ...]:
@@ -251,7 +249,7 @@ def verifier(tmp_path: Path, quick: DeliverInputs, monkeypatch: pytest.MonkeyPat
 
 
 def test_verify_runs_what_is_delivered(verifier: Verifier) -> None:
-    (result,) = verify_delivered(verifier.session, LABEL)
+    (result,) = verify_delivered(verifier.here, LABEL)
     assert result.status == "ok"
     assert verifier.ran == [verifier.folder / "lib/libtoy_torch.so"]
 
@@ -262,7 +260,7 @@ def test_verify_refuses_a_changed_file_before_anything_runs(name: str, verifier:
     with (verifier.folder / name).open("ab") as file:
         file.write(b"x")
     with pytest.raises(ChangedDeliveryError) as caught:
-        verify_delivered(verifier.session, LABEL)
+        verify_delivered(verifier.here, LABEL)
     assert caught.value.render() == (
         f"{verifier.folder}: error: the delivered folder was modified\n"
         "  expected: the files that its manifest lists, with their digests\n"
@@ -277,7 +275,7 @@ def test_verify_refuses_a_file_that_is_gone_or_another(verifier: Verifier) -> No
     core = verifier.folder / "lib/libtoy_torch_core.a"
     core.write_bytes(bytes(core.stat().st_size))
     with pytest.raises(ChangedDeliveryError) as caught:
-        verify_delivered(verifier.session, LABEL)
+        verify_delivered(verifier.here, LABEL)
     assert caught.value.seen == (
         "README.md: No such file or directory, lib/libtoy_torch_core.a has different content"
     )
@@ -292,7 +290,7 @@ def test_verify_refuses_another_variant_in_its_place(
     told = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**told, part: other}))
     with pytest.raises(OtherDeliveryError) as caught:
-        verify_delivered(verifier.session, LABEL)
+        verify_delivered(verifier.here, LABEL)
     seen = {"app": "toy", "abi": "linux-x86_64", part: other}
     assert caught.value.render() == (
         f"{verifier.folder}: error: the delivered folder is of another variant\n"
@@ -306,4 +304,4 @@ def test_verify_refuses_another_variant_in_its_place(
 def test_verify_of_what_is_not_there(verifier: Verifier) -> None:
     (verifier.folder / "lib/libtoy_torch.so").unlink()
     with pytest.raises(NotBuiltError):
-        verify_delivered(verifier.session, LABEL)
+        verify_delivered(verifier.here, LABEL)

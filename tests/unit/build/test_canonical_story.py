@@ -3,7 +3,6 @@ torch makes of them are written by hand; the runtime's index is real."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import Any
 
 import crafted
 import pytest
+from toy_workspace import shipped_runtime, toy_invocation
 
 from orchestrator.build import canonical
 from orchestrator.build.canonical import Attempt, canonical_apps, permitted
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.canonical.convert import Converted, UntraceableError
 from orchestrator.canonical.lock import ComparedCall, Rewrite
 from orchestrator.canonical.python import ExportPython
-from orchestrator.context import Context
 from orchestrator.errors import Place
 from orchestrator.models.archive import NotAModelError
 from orchestrator.models.checks import ForbiddenOperatorError
@@ -26,7 +25,6 @@ from orchestrator.models.info import read_model
 from orchestrator.pytorch.v2_6.dialect import DIALECT
 from orchestrator.report.canonical import CanonicalReport, OmittedRewrite
 
-ROOT = Path(__file__).parents[3]
 # A rewrite by its name: from, to.
 REWRITES = {
     "clamp": ("aten::relu6", "aten::clamp"),
@@ -84,12 +82,12 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Torch) -> Made:
     monkeypatch.setattr(canonical, "convert", torch.convert)
     monkeypatch.setattr(canonical, "find_python", lambda *_: ExportPython("python", "2.13.0"))
     # no sources of PyTorch are needed
-    monkeypatch.setattr(RuntimeSession, "arguments", {})
-    shutil.copy(ROOT / "WORKSPACE", tmp_path)
+    monkeypatch.setattr(Runtime, "arguments", {})
 
     def run(
         apps: Mapping[str, Mapping[str, Iterable[str]]], more: str = "", **options: Any
     ) -> CanonicalReport:
+        declared = dict[str, str]()
         for app, models in apps.items():
             folder = tmp_path / "apps" / app
             (folder / "models").mkdir(parents=True, exist_ok=True)
@@ -100,13 +98,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Torch) -> Made:
                 (folder / f"models/{stem}.ptl").write_bytes(model(*operators))
                 said = f", canonical: {kind}" if kind else ""
                 rows.append(f"  - {{file: models/{stem}.ptl, inputs: [{{args: [1]}}]{said}}}\n")
-            text = f"models:\n{''.join(rows)}targets: [linux-x86_64]\n{more}"
-            (folder / "app.yaml").write_text(text)
-        env = {"HOME": str(tmp_path)}
-        context = Context(tmp_path, tmp_path / "cache", tmp_path / "state", tmp_path / "dist", env)
-        session = Session(context, lambda text: None)
-        chosen = [session.workspace.apps[name] for name in apps]
-        return canonical_apps(session, chosen, python=None, **options)
+            declared[app] = f"models:\n{''.join(rows)}targets: [linux-x86_64]\n{more}"
+        here = toy_invocation(tmp_path, declared, ready=[shipped_runtime()])
+        chosen = [here.workspace.apps[name] for name in apps]
+        return canonical_apps(here, chosen, python=None, **options)
 
     return run
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from core_toy import spec
 from toy_natives import natives
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.build import addon_link, execute
 from orchestrator.build.addon_link import AddonLinkError, AddonObjects, compile_objects
@@ -78,9 +78,9 @@ def test_a_unity_shard_is_optimised_if_one_of_its_members_is() -> None:
         ("native/addon/register.cpp", False),
     ],
 )
-def test_of_a_shard_what_runs_often_is_optimised(unit: str, often: bool) -> None:
+def test_of_a_shard_what_runs_often_is_optimised(tmp_path: Path, unit: str, often: bool) -> None:
     one = compiled(unit)
-    (made := library(0))._made(shard_of(one), {"aten/src/ATen/native/Copy.cpp"})
+    (made := library(tmp_path, 0))._made(shard_of(one), {"aten/src/ATen/native/Copy.cpp"})
     assert made.asked[0].units == (one if often else unoptimised(one),)
 
 
@@ -117,16 +117,14 @@ def shard_of(one: Compile) -> AddonObjects:
     return AddonObjects((), (one,), (), {}, frozenset())
 
 
-def library(refused: int) -> Made:
+def library(root: Path, refused: int) -> Made:
     said: list[str] = []
-    runtime = SimpleNamespace(dialect=SimpleNamespace(layout=LAYOUT))
-    session: Any = SimpleNamespace(runtime=runtime, log=said.append)
-    nothing: Any = None
-    return Made(session, nothing, nothing, refused, said)
+    view: Any = None
+    return Made(toy_invocation(root, log=said.append), toy_runtime(), None, view, refused, said)
 
 
-def test_what_is_a_shards_own_stays_so_at_each_level() -> None:
-    made = library(0)
+def test_what_is_a_shards_own_stays_so_at_each_level(tmp_path: Path) -> None:
+    made = library(tmp_path, 0)
     assert made._made(OBJECTS, ()) == (Path("shard-1"), ("a.cpp", "b.cpp"))
     (asked,) = made.asked
     assert asked.units == (unoptimised(FILL), KERNEL)
@@ -135,22 +133,24 @@ def test_what_is_a_shards_own_stays_so_at_each_level() -> None:
     assert made.said == []
 
 
-def test_a_shard_that_does_not_link_is_compiled_as_the_index_knows_it() -> None:
-    made = library(1)
+def test_a_shard_that_does_not_link_is_compiled_as_the_index_knows_it(tmp_path: Path) -> None:
+    made = library(tmp_path, 1)
     assert made._made(OBJECTS, ()) == (Path("shard-2"), ("a.cpp", "b.cpp", "quick.cpp"))
     assert made.asked[1] == OBJECTS
     assert made.said == ["units compiled without optimisation do not link: compiling with it"]
 
 
-def test_the_units_that_were_compiled_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_units_that_were_compiled_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of a unity shard too, and of no object that the cache had."""
     names = ("torch/csrc/jit/b.cpp", "torch/csrc/jit/a.cpp")
     shard = shard_compile(UnityRules(), [compiled(name) for name in names], "torch-1")
     objects = AddonObjects((ENTRIES,), (FILL, shard), (), {}, frozenset())
     done = Execution(frozenset({shard.object, ENTRIES.object}), NinjaResult(2, {}))
     monkeypatch.setattr(addon_link, "execute_actions", lambda *_, **__: done)
-    nothing: Any = None
-    assert compile_objects(nothing, objects, None, nothing) == (
+    here, nothing = toy_invocation(tmp_path), cast(Any, None)
+    assert compile_objects(here, objects, None, nothing) == (
         "generated/operators.cpp",
         "torch/csrc/jit/a.cpp",
         "torch/csrc/jit/b.cpp",
@@ -159,20 +159,20 @@ def test_the_units_that_were_compiled_are_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(execute, "execute_actions", lambda *_, **__: done)
     monkeypatch.setattr(execute, "action_graph", lambda *_: graph)
     monkeypatch.setattr(execute, "texts_of", lambda *_: {})
-    linked = execute.execute_linked(nothing, nothing, (), (), name="timed", jobs=None, view=nothing)
+    linked = execute.execute_linked(here, nothing, (), (), name="timed", jobs=None, view=nothing)
     assert linked.units == 4
-    assert linked.compiled == compile_objects(nothing, objects, None, nothing)
+    assert linked.compiled == compile_objects(here, objects, None, nothing)
 
 
-def test_a_shard_comes_from_the_store_where_nothing_was_compiled() -> None:
-    made = library(0)
+def test_a_shard_comes_from_the_store_where_nothing_was_compiled(tmp_path: Path) -> None:
+    made = library(tmp_path, 0)
     made.stored = True
     assert made._made(OBJECTS, ()) == (Path("shard-1"), None)
-    made = library(1)
+    made = library(tmp_path, 1)
     made.stored = True
     assert made._made(OBJECTS, ()) == (Path("shard-2"), ("quick.cpp",))
 
 
-def test_a_shard_that_does_not_link_in_any_way_is_an_error() -> None:
+def test_a_shard_that_does_not_link_in_any_way_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(AddonLinkError, match=r"^the add-on cannot be linked$"):
-        library(2)._made(OBJECTS, ())
+        library(tmp_path, 2)._made(OBJECTS, ())

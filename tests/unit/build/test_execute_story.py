@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from real_units import NoView
+from toy_workspace import DIGEST, NOTHING, toy_invocation, toy_runtime
 
 from orchestrator.build.execute import (
     Execution,
@@ -26,17 +28,11 @@ from orchestrator.build.public_headers import (
     consumer_definitions,
     delivered_headers,
 )
-from orchestrator.build.session import Session
 from orchestrator.compilers.resolve import CompilerMissingError
 from orchestrator.deliver.headers import HeaderFile
-from orchestrator.errors import Place
 from orchestrator.execute.ninja_run import ActionFailedError, NinjaResult
-from orchestrator.plan.unity import UnityRules
-from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.system.process import LOCAL
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile, Precompile
-from orchestrator.values.config import ToolchainConfig
 
 # What a launcher's zig has its library under, in the cache: by its release.
 ZIG_LINK = f"zig-lib-{metadata.version('ziglang')}"
@@ -60,13 +56,13 @@ def test_a_file_is_written_only_where_it_changes(tmp_path: Path) -> None:
 
 
 def test_what_a_plan_wants_written_is_written_where_it_is_not_there(tmp_path: Path) -> None:
-    session: Any = SimpleNamespace(fill=lambda text: text.replace("$cache", str(tmp_path)))
-    write_texts(session, {"$cache/projections/a.h": "text a", "$cache/stubs/b.cpp": "text b"})
+    here = toy_invocation(tmp_path, ready=[toy_runtime(folders={"cache": str(tmp_path)})])
+    write_texts(here, {"$cache/projections/a.h": "text a", "$cache/stubs/b.cpp": "text b"})
     first, second = tmp_path / "projections/a.h", tmp_path / "stubs/b.cpp"
     assert (first.read_text(), second.read_text()) == ("text a", "text b")
     before = written(first)
     second.write_text("half of")
-    write_texts(session, {"$cache/projections/a.h": "text a", "$cache/stubs/b.cpp": "text b"})
+    write_texts(here, {"$cache/projections/a.h": "text a", "$cache/stubs/b.cpp": "text b"})
     assert written(first) == before
     assert second.read_text() == "text b"
 
@@ -82,69 +78,69 @@ echo " {root}/tree/ATen/ATen.h {root}/tree/c10/x.h {root}/system/stdio.h"
 """
 
 
-class Fake:
-    """A session with a compiler that answers as its script says."""
+ONE_RUNTIME = """\
+version: 1
+runtimes: {pytorch_2_6: {pytorch: 2.6.0, tree: "%s", sources: [path: /toy/tree]}}
+"""
 
-    def __init__(self, root: Path, script: str) -> None:
+
+class Probed:
+    """An invocation with a compiler that answers as its script says.
+
+    folders  of the runtime, besides its tree
+    changes  of `toy_invocation`
+    """
+
+    def __init__(
+        self, root: Path, script: str, folders: Mapping[str, str] = NOTHING, **changes: Any
+    ) -> None:
         compiler = root / "cxx"
         compiler.write_text(script.replace("{root}", str(root)))
         compiler.chmod(0o755)
         self.said: list[str] = []
-        self.name = "pytorch_2_6"
-        self.workspace = SimpleNamespace(config=SimpleNamespace(pins={self.name: None}))
-        self.public_headers: dict[str, tuple[HeaderFile, ...]] = {}
-        self.folders = {"tree": f"{root}/tree"}
-        self.context = SimpleNamespace(
-            cache=root / "cache", state=root / "state", env=os.environ, runner=LOCAL
-        )
-        self.runtime = SimpleNamespace(
-            dialect=DIALECT,
-            facts=SimpleNamespace(identity="runtime", unity=UnityRules()),
-            folders=self.folders,
-            version=DIALECT.facts,
-        )
-        self.compiler = SimpleNamespace(
+        tools = SimpleNamespace(
             cxx=compiler,
+            cc=compiler,
+            ar=compiler,
             identity="toolchain",
             compile_flags=("-DOURS=1", "-march=x"),
+            link_flags=(),
             config=SimpleNamespace(system="linux"),
             driver=SimpleNamespace(family="clang"),
         )
+        self.runtime = toy_runtime(folders={"tree": f"{root}/tree", **folders})
+        self.here = toy_invocation(
+            root,
+            log=self.said.append,
+            ready=[self.runtime],
+            found=dict.fromkeys(("linux-x86_64", "linux-arm64"), cast(Any, tools)),
+            **{"env": os.environ, **changes},
+        )
 
-    @property
-    def prepared(self) -> tuple[SimpleNamespace, ...]:
-        return (self.runtime,)
-
-    def toolchain(self, abi: str) -> object:
-        return self.compiler
-
-    def log(self, line: str) -> None:
-        self.said.append(line)
-
-    def fill(self, text: str) -> str:
-        return text.replace("$tree", self.folders["tree"])
+    def headers(self, abi: str = "linux-x86_64") -> tuple[HeaderFile, ...]:
+        return delivered_headers(self.here, self.runtime, abi)
 
 
 def test_headers_are_those_that_the_probe_reads_and_found_once(tmp_path: Path) -> None:
+    (tmp_path / "WORKSPACE").write_text(ONE_RUNTIME % DIGEST)
     for header in ("tree/ATen/ATen.h", "tree/c10/x.h", "system/stdio.h"):
         (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / header).touch()
-    session = Fake(tmp_path, COMPILER)
-    found = delivered_headers(session, "linux-x86_64")  # type: ignore[arg-type]
+    one = Probed(tmp_path, COMPILER)
+    found = one.headers()
     assert found == (
         HeaderFile(f"{tmp_path}/tree/ATen/ATen.h", "ATen/ATen.h"),
         HeaderFile(f"{tmp_path}/tree/c10/x.h", "c10/x.h"),
     )
-    assert delivered_headers(session, "linux-x86_64") is found  # type: ignore[arg-type]
-    assert session.said == ["finding the headers of the C++ API for linux-x86_64"]
-    another = Fake(tmp_path, "#!/bin/sh\nexit 1\n")
-    assert delivered_headers(another, "linux-x86_64") == found  # type: ignore[arg-type]
+    assert one.headers() is found
+    assert one.said == ["finding the headers of the C++ API for linux-x86_64"]
+    another = Probed(tmp_path, "#!/bin/sh\nexit 1\n")
+    assert another.headers() == found
     assert another.said == []
     # nor by another checkout, whose folders are others
     (tmp_path / "checkout").mkdir()
-    checkout = Fake(tmp_path / "checkout", "#!/bin/sh\nexit 1\n")
-    checkout.context.cache = tmp_path / "cache"
-    assert delivered_headers(checkout, "linux-x86_64") == (  # type: ignore[arg-type]
+    checkout = Probed(tmp_path / "checkout", "#!/bin/sh\nexit 1\n", cache=tmp_path / "cache")
+    assert checkout.headers() == (
         HeaderFile(f"{tmp_path}/checkout/tree/ATen/ATen.h", "ATen/ATen.h"),
         HeaderFile(f"{tmp_path}/checkout/tree/c10/x.h", "c10/x.h"),
     )
@@ -152,16 +148,15 @@ def test_headers_are_those_that_the_probe_reads_and_found_once(tmp_path: Path) -
 
 
 def test_of_several_runtimes_the_one_whose_headers_are_found_is_named(tmp_path: Path) -> None:
-    session = Fake(tmp_path, COMPILER)
-    session.workspace.config.pins["pytorch_1_13"] = None
-    delivered_headers(session, "linux-x86_64")  # type: ignore[arg-type]
-    assert session.said == ["finding the headers of pytorch_2_6's C++ API for linux-x86_64"]
+    one = Probed(tmp_path, COMPILER)
+    one.headers()
+    assert one.said == ["finding the headers of pytorch_2_6's C++ API for linux-x86_64"]
 
 
 def test_a_probe_that_does_not_compile(tmp_path: Path) -> None:
-    session = Fake(tmp_path, "#!/bin/sh\necho 'x.h:1:1: error: no' >&2\nexit 1\n")
+    one = Probed(tmp_path, "#!/bin/sh\necho 'x.h:1:1: error: no' >&2\nexit 1\n")
     with pytest.raises(ProbeFailedError) as caught:
-        delivered_headers(session, "linux-arm64")  # type: ignore[arg-type]
+        one.headers("linux-arm64")
     assert caught.value.render() == (
         "error: the headers of the C++ API do not compile for linux-arm64\n"
         "  do:       check the flags in toolchains/linux-arm64.yaml\n"
@@ -170,7 +165,8 @@ def test_a_probe_that_does_not_compile(tmp_path: Path) -> None:
 
 
 def test_consumers_define_what_changes_a_headers_meaning(tmp_path: Path) -> None:
-    definitions = consumer_definitions(Fake(tmp_path, ""), "linux-x86_64")  # type: ignore[arg-type]
+    one = Probed(tmp_path, "")
+    definitions = consumer_definitions(one.here, one.runtime, "linux-x86_64")
     assert list(definitions) == sorted(definitions)
     assert {"OURS=1", "C10_MOBILE", "AT_PER_OPERATOR_HEADERS"} <= set(definitions)
     assert not {d for d in definitions if d.startswith(("NDEBUG", "FMT_", "_FILE", "MINIZ"))}
@@ -189,32 +185,33 @@ echo done > "$out"
 """
 
 
-class Workshop(Fake):
-    """A session that can carry out graphs, with a compiler that only leaves files."""
+class Workshop(Probed):
+    """Carries out graphs, with a compiler that only leaves files.
+
+    state  the folder of the workspace's own files
+    """
 
     flags: tuple[str, ...] = ()
 
-    def __init__(self, root: Path, launcher: object = None) -> None:
-        super().__init__(root, COPY)
-        for name in ("cache", "state", "tree"):
+    def __init__(
+        self,
+        root: Path,
+        launcher: Mapping[str, object] | None = None,
+        *,
+        state: str = "state",
+        **folders: str,
+    ) -> None:
+        for name in ("cache", state, "tree"):
             (root / name).mkdir(exist_ok=True)
-            self.folders[name] = str(root / name)
-        self.context.state = root / "state"
-        self.stored_in = set[Path]()
-        tools = SimpleNamespace(
-            cc=self.compiler.cxx,
-            ar=self.compiler.cxx,
-            link_flags=(),
-            version="zig",
-        )
-        self.compiler = SimpleNamespace(**{**vars(self.compiler), **vars(tools)})
-        self.workspace = SimpleNamespace(config=SimpleNamespace(launcher=launcher))
         (root / "tree/a.cpp").touch()
-
-    def fill(self, text: str) -> str:
-        for name, folder in self.folders.items():
-            text = text.replace(f"${name}", folder)
-        return text
+        folders = {
+            "cache": str(root / "cache"),
+            "state": str(root / state),
+            "pch": str(root / state / "pch"),
+            **folders,
+        }
+        added = "" if launcher is None else f"launcher: {json.dumps(launcher)}\n"
+        super().__init__(root, COPY, folders, added=added, state=root / state)
 
     def action(self, name: str) -> Compile:
         return Compile(
@@ -228,7 +225,7 @@ class Workshop(Fake):
         graph = ActionGraph({one.object: one for one in actions})
         view = NoView()
         return execute_actions(
-            self,  # type: ignore[arg-type]
+            self.here,
             graph,
             {"$cache/projections/digest.h": "text"},
             name="toy",
@@ -246,8 +243,7 @@ def test_what_the_cache_holds_is_not_compiled_even_as_a_target(tmp_path: Path) -
     assert first.result == NinjaResult(1, {})
     assert (tmp_path / "cache/projections/digest.h").read_text() == "text"
     # another workspace: its ninja has never heard of the object
-    shop.context.state = tmp_path / "another"
-    shop.folders["state"] = str(tmp_path / "another")
+    shop = Workshop(tmp_path, state="another")
     both = shop.carry("a", "b")
     assert both.compiled == {shop.action("b").object}
     assert both.result == NinjaResult(1, {})
@@ -259,14 +255,12 @@ def test_a_precompiled_header_is_restored_only_where_a_unit_is_compiled_with_it(
     tmp_path: Path,
 ) -> None:
     shop = Workshop(tmp_path)
-    shop.folders["pch"] = str(tmp_path / "state/pch")
     header = Precompile("$tree/torch.h", "linux-x86_64", (), "header", 9.0)
     (tmp_path / "tree/torch.h").touch()
     first, second, third = (replace(shop.action(name), pch=header) for name in "abc")
     assert shop.carry_out([first, second]).result.actions == 3
     # another workspace, on the same cache
-    state = shop.context.state = tmp_path / "another"
-    shop.folders |= {"state": str(state), "pch": str(state / "pch")}
+    shop, state = Workshop(tmp_path, state="another"), tmp_path / "another"
     assert shop.carry_out([first, second]).result.actions == 0
     assert not (state / "pch").exists()
     # one that is there already, and that nothing needs: not read, and not kept either
@@ -292,36 +286,35 @@ echo "a.cpp:1:1: error: no" >&2
 exit 1
 """
 
+TOOLCHAIN = """\
+abi: linux-x86_64
+system: linux
+processor: x86_64
+format: elf
+run: native
+compiler: {{command: {{cxx: {program}, cc: sh, ar: sh}}}}
+"""
+
 
 @pytest.mark.parametrize("gone", [True, False])
 def test_a_compiler_that_is_removed_in_the_middle_is_told_by_its_toolchain(
     tmp_path: Path, gone: bool
 ) -> None:
+    program = tmp_path / "cxx"
+    (tmp_path / "toolchains").mkdir()
+    (tmp_path / "toolchains/linux-x86_64.yaml").write_text(TOOLCHAIN.format(program=program))
     shop = Workshop(tmp_path)
-    program = shop.compiler.cxx
     program.write_text(FAILS)
     if gone:
         (tmp_path / "gone").touch()
-    declared = ToolchainConfig.model_validate(
-        {
-            **{"abi": "linux-x86_64", "system": "linux", "processor": "x86_64", "format": "elf"},
-            "compiler": {"command": {"cxx": str(program), "cc": "sh", "ar": "sh"}},
-            "run": "native",
-        }
-    )
-    place = Place("toolchains/linux-x86_64.yaml", 6, 1)
-    shop.workspace.toolchains = {"linux-x86_64": SimpleNamespace(config=declared, place=place)}
-    session = Session(shop.context, shop.log)  # type: ignore[arg-type]
-    session._found.__dict__["workspace"] = shop.workspace
-    session._found.__dict__["prepared"] = {"toy": shop.runtime}
     execution = shop.carry("a")
     graph = ActionGraph({one.object: one for one in [shop.action("a")]})
     with pytest.raises(CompilerMissingError if gone else ActionFailedError) as caught:
-        require_success(session, graph, execution)
+        require_success(shop.here, graph, execution)
     told = caught.value.render()
     if gone:
         assert told == (
-            f"toolchains/linux-x86_64.yaml:6:1: error: {program} is not on PATH\n"
+            f"toolchains/linux-x86_64.yaml: error: {program} is not on PATH\n"
             f"  do:       install {program}, or choose a toolchain of zig"
         )
     else:
@@ -332,7 +325,7 @@ def test_a_launcher_stands_before_the_compiler_with_its_environment(tmp_path: Pa
     launcher = tmp_path / "my launcher"
     launcher.write_text(COPY)
     launcher.chmod(0o755)
-    said = SimpleNamespace(command=(str(launcher),), env={"WHO": "launcher"})
+    said = {"command": [str(launcher)], "env": {"WHO": "launcher"}}
     assert Workshop(tmp_path, said).carry("c").result == NinjaResult(1, {})
     assert (tmp_path / "log").read_text() == "launcher\n"
 
@@ -342,9 +335,8 @@ def test_a_launcher_sees_no_folder_of_this_installation(tmp_path: Path) -> None:
     launcher = tmp_path / "ccache"
     launcher.write_text(COPY + 'echo "$PWD $CCACHE_COMPILERCHECK $CCACHE_BASEDIR $*" > "$0.log"\n')
     launcher.chmod(0o755)
-    said = SimpleNamespace(command=(str(launcher),), env={"CCACHE_BASEDIR": "mine"})
-    shop = Workshop(tmp_path, said)
-    shop.folders["zig"] = str(tmp_path / "zig/lib")
+    said = {"command": [str(launcher)], "env": {"CCACHE_BASEDIR": "mine"}}
+    shop = Workshop(tmp_path, said, zig=str(tmp_path / "zig/lib"))
     shop.flags = ("-I$native/selection", "-I$zig/include")
     assert shop.carry("c").result == NinjaResult(1, {})
     cache = str(tmp_path / "cache")

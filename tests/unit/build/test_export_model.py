@@ -8,6 +8,7 @@ from typing import Any
 import crafted
 import pytest
 from canonical_toy import workspace
+from toy_workspace import shipped_runtime, toy_invocation
 
 from orchestrator.build import export_model as story
 from orchestrator.build.export_model import (
@@ -18,11 +19,10 @@ from orchestrator.build.export_model import (
     app_of,
     export_model,
 )
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation
 from orchestrator.canonical.exporting import ExportResult, ModuleRequest, NotScriptableError
 from orchestrator.canonical.lock import Rewrite
 from orchestrator.canonical.python import ExportPython
-from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.values.labels import LabelSyntaxError
 from tests import ptl
@@ -30,10 +30,8 @@ from tests import ptl
 CALL = ptl.function(f"{ptl.MODULE}.get_all_bundled_inputs_for_forward")
 
 
-def session(root: Path) -> Session:
-    env = {"HOME": str(root)}
-    context = Context(root, root / "cache", root / ".orchestrator", root / "dist", env)
-    return Session(context, lambda text: None)
+def invocation(root: Path) -> Invocation:
+    return toy_invocation(root, ready=[shipped_runtime()])
 
 
 @pytest.fixture
@@ -55,7 +53,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModuleRequest]:
 
 def test_a_new_app(tmp_path: Path, asked: list[ModuleRequest]) -> None:
     workspace(tmp_path)
-    made = export_model(session(tmp_path), "vad", ModelExport("nets:Vad.Net"), tmp_path / "here")
+    made = export_model(invocation(tmp_path), "vad", ModelExport("nets:Vad.Net"), tmp_path / "here")
     assert (made.app, made.file, made.created) == ("vad", "apps/vad/models/net.ptl", True)
     assert (tmp_path / made.file).is_file()
     assert "file: models/net.ptl" in (tmp_path / "apps/vad/app.yaml").read_text()
@@ -76,7 +74,7 @@ def test_the_file_of_an_error_is_relative_to_the_workspace(
 
         monkeypatch.setattr(story, "export_module", refuse)
         with pytest.raises(NotScriptableError) as caught:
-            export_model(session(tmp_path), "vad", ModelExport("nets:Net"), tmp_path)
+            export_model(invocation(tmp_path), "vad", ModelExport("nets:Net"), tmp_path)
         assert caught.value.place == Place(told, 19, 1)
 
 
@@ -95,14 +93,14 @@ def test_a_name_that_python_cannot_import(
 ) -> None:
     workspace(tmp_path)
     with pytest.raises(ModuleNameError):
-        export_model(session(tmp_path), "vad", ModelExport(module, "net", **changes), tmp_path)
+        export_model(invocation(tmp_path), "vad", ModelExport(module, "net", **changes), tmp_path)
     assert asked == []
 
 
 def test_a_name_that_no_model_has(tmp_path: Path, asked: list[ModuleRequest]) -> None:
     workspace(tmp_path)
     with pytest.raises(ModelNameError):
-        export_model(session(tmp_path), "vad", ModelExport("nets:Net", "../net"), tmp_path)
+        export_model(invocation(tmp_path), "vad", ModelExport("nets:Net", "../net"), tmp_path)
     assert asked == []
 
 
@@ -111,7 +109,7 @@ def test_a_model_that_is_made_canonical_by_another_command(
 ) -> None:
     workspace(tmp_path)
     with pytest.raises(ExportedTwiceError) as caught:
-        export_model(session(tmp_path), "camera", ModelExport("nets:Net"), tmp_path)
+        export_model(invocation(tmp_path), "camera", ModelExport("nets:Net"), tmp_path)
     assert caught.value.render() == (
         "apps/camera/app.yaml: error: app.yaml says `canonical: static` for net, but what is"
         " exported is canonical already, without TorchScript\n"
@@ -158,7 +156,7 @@ def test_a_rewrite_that_its_app_does_not_want_is_left_out(
 
     monkeypatch.setattr(story, "export_module", exported)
     asked.clear()
-    made = export_model(session(tmp_path), "camera", ModelExport("nets:Other"), tmp_path)
+    made = export_model(invocation(tmp_path), "camera", ModelExport("nets:Other"), tmp_path)
     assert made.file == "apps/camera/models/other.ptl"
     assert [list(one.without) for one in asked] == [[], ["clamp"]]
     assert (made.rewrites, [(one.name, one.forbidden) for one in made.left]) == ((), [left])
@@ -175,7 +173,7 @@ def test_nothing_is_written_where_it_is_refused(
     workspace(tmp_path)
     monkeypatch.setattr(story, "export_module", refuse)
     with pytest.raises(OrchestratorError):
-        export_model(session(tmp_path), "vad", ModelExport("nets:Net"), tmp_path)
+        export_model(invocation(tmp_path), "vad", ModelExport("nets:Net"), tmp_path)
     assert sorted(path.name for path in (tmp_path / "apps").iterdir()) == ["camera"]
 
 

@@ -7,20 +7,18 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from core_toy import camera_workspace, session
+from core_toy import camera_workspace, this_checkout
 
 from orchestrator import cli
-from orchestrator.build.session import RuntimeSession, UnknownExtraError
+from orchestrator.build.runtime import UnknownExtraError
 
 
 def added(*names: str) -> tuple[str, ...]:
-    every = session()
-    camera = every.workspace.apps["camera"]
+    here = this_checkout()
+    camera = here.workspace.apps["camera"]
     extra = MappingProxyType(dict.fromkeys(names, "wanted"))
     app = replace(camera, config=camera.config.model_copy(update={"extra": extra}))
-    on = every.of("camera")
-    assert isinstance(on, RuntimeSession)
-    return on.extra_operators(app)
+    return here.runtimes.of("camera").extra_operators(app)
 
 
 def test_without_an_overload_it_stands_for_all() -> None:

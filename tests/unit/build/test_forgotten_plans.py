@@ -10,22 +10,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from core_toy import FACTS, make_index, spec
-from toy_natives import natives
+from core_toy import make_index, spec
+from toy_workspace import toy_invocation, toy_runtime
 
 import orchestrator.build.plan as module
+from orchestrator.build.invocation import Invocation, Prepared
+from orchestrator.build.own_sources import OwnLayer
 from orchestrator.build.plan import plan_variants, planned
-from orchestrator.build.prepare import PreparedRuntime
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtime import Runtime
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.plan.graph import VariantObjects
-from orchestrator.plan.planner import Planner
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
-RUNTIMES = {"one": "a", "other": "b"}
+RUNTIMES = {"pytorch_1_13": "a", "pytorch_2_6": "b"}
+
+
+def declared(runtime: str, more: str = "") -> str:
+    """The text of an app.yaml."""
+    return f"models: [{{file: toy.ptl}}]\ntargets: [linux-x86_64]\nruntime: {runtime}\n{more}"
 
 
 def test_lookups_are_not_made_unless_asked_for() -> None:
@@ -48,31 +54,18 @@ def test_what_is_needed_is_freed_with_its_registry() -> None:
 
 
 class _Workspace:
-    """A session of two runtimes, each with an app; the index of each is the toy's."""
+    """A workspace of two runtimes, each with an app; the index of each is the toy's."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read = list[str]()
         self.held = dict[str, weakref.ref[RuntimeIndex]]()
-        keys = SimpleNamespace(alias=frozenset(), backend_select="", non_functional="", host="CPU")
-        context: Any = SimpleNamespace(root=Path("/w"))
-        self.session = Session(context, lambda line: None)
-        defaults = SimpleNamespace(backends=("CPU",))
-        apps = {
-            app: SimpleNamespace(runtime=name, config=SimpleNamespace(sources=None))
-            for name, app in RUNTIMES.items()
-        }
-        self.session._found.__dict__["workspace"] = SimpleNamespace(
-            apps=apps, config=SimpleNamespace(defaults=defaults)
+        runtimes = [toy_runtime(name) for name in RUNTIMES]
+        for runtime in runtimes:
+            runtime.forget_index()
+        self.here = toy_invocation(
+            root, {app: declared(name) for name, app in RUNTIMES.items()}, ready=runtimes
         )
-        for name in RUNTIMES:
-            none: Any = None
-            dialect: Any = SimpleNamespace(keys=keys)
-            fetched: Any = SimpleNamespace(digest="")
-            runtime = PreparedRuntime(
-                name, none, dialect, fetched, Path(), Path(), {}, {}, none, natives(), {}
-            )
-            self.session.on(name).__dict__["runtime"] = runtime
-        monkeypatch.setattr("orchestrator.build.prepare.whole_index", self._index)
+        monkeypatch.setattr("orchestrator.build.runtime.whole_index", self._index)
         monkeypatch.setattr(module, "_plan_on", self._plan)
         self.together = 0
 
@@ -83,10 +76,10 @@ class _Workspace:
         return index
 
     def _plan(
-        self, on: RuntimeSession, labels: list[VariantLabel], generate: bool
+        self, here: Invocation, runtime: Runtime, labels: list[VariantLabel], generate: bool
     ) -> dict[VariantLabel, Any]:
-        needed(on.runtime.index, on.kernels, entry=[0], operators=(), follow_calls=False)
-        _ = on.planner, on.kernels_for(())
+        needed(runtime.index, runtime.kernels, entry=[0], operators=(), follow_calls=False)
+        _ = runtime.planner, runtime.kernels_for(())
         self.together = max(self.together, len(self.indexes))
         return dict.fromkeys(labels)
 
@@ -99,77 +92,93 @@ class _Workspace:
 LABELS = [VariantLabel(app, "linux-x86_64") for app in RUNTIMES.values()]
 
 
-def test_one_index_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace = _Workspace(monkeypatch)
-    plan_variants(workspace.session, LABELS, last=True)
+def test_one_index_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = _Workspace(tmp_path, monkeypatch)
+    plan_variants(workspace.here, LABELS, last=True)
     assert (workspace.together, workspace.indexes) == (1, [])
     for app in RUNTIMES.values():
-        on = workspace.session.of(app)
-        _ = on.kernels, on.kernels_for(()), on.unit_paths
+        runtime = workspace.here.runtimes.of(app)
+        _ = runtime.kernels, runtime.kernels_for(()), runtime.unit_paths
     assert workspace.read == [*RUNTIMES], "what a delivery asks for is still known"
 
 
-def test_an_apps_layer_is_freed_before_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_apps_layer_is_freed_before_the_next_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And what they are layers over after all of them: it is read once."""
     events = list[str]()
+    own = "sources: {files: [ops.cpp], licence: {expression: MIT, file: COPYING}}\n"
+    for app in "ac":
+        (tmp_path / "apps" / app).mkdir(parents=True)
+        for file in ("ops.cpp", "COPYING"):
+            (tmp_path / "apps" / app / file).touch()
+    here = toy_invocation(
+        tmp_path,
+        {app: declared("pytorch_2_6", "" if app == "b" else own) for app in "abc"},
+        ready=[toy_runtime()],
+    )
 
-    def runtime(name: str) -> SimpleNamespace:
-        index = SimpleNamespace(forget_index=lambda: events.append(f"free {name}"))
-        return SimpleNamespace(name="one", runtime=index, forget_plans=lambda: None, shown=name)
+    def shown(runtime: Runtime) -> str:
+        return "base" if runtime.sources is None else runtime.sources.app
 
-    base, layers = runtime("base"), [runtime("a"), runtime("c")]
-    groups = [(layers[0], ["a"]), (base, ["b"]), (layers[1], ["c"])]
-    session: Any = SimpleNamespace(on=lambda name: base, grouped=lambda apps: groups)
-
-    def plan(on: Any, labels: list[VariantLabel], generate: bool) -> dict[VariantLabel, Any]:
-        events.append(f"plan {on.shown}")
+    def plan(
+        here: Invocation, runtime: Runtime, labels: list[VariantLabel], generate: bool
+    ) -> dict[VariantLabel, Any]:
+        events.append(f"plan {shown(runtime)}")
         return dict.fromkeys(labels)
 
+    monkeypatch.setattr(
+        "orchestrator.build.runtimes.own_layer", lambda sources, *_: OwnLayer(sources, ())
+    )
+    monkeypatch.setattr(Runtime, "forget_index", lambda one: events.append(f"free {shown(one)}"))
     monkeypatch.setattr(module, "_plan_on", plan)
     labels = [VariantLabel(app, "linux-x86_64") for app in "abc"]
-    plan_variants(session, labels, last=True)
-    assert events == ["plan a", "free a", "plan base", "plan c", "free c", "free base"]
+    plan_variants(here, labels, last=True)
+    assert events == ["plan base", "plan a", "free a", "plan c", "free c", "free base"]
 
 
-def test_indexes_stay_for_more_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace = _Workspace(monkeypatch)
-    plan_variants(workspace.session, LABELS)
+def test_indexes_stay_for_more_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = _Workspace(tmp_path, monkeypatch)
+    plan_variants(workspace.here, LABELS)
     assert workspace.indexes == [*RUNTIMES]
-    _ = [workspace.session.of(app).runtime.index for app in RUNTIMES.values()]
+    _ = [workspace.here.runtimes.of(app).index for app in RUNTIMES.values()]
     assert workspace.read == [*RUNTIMES]
 
 
-def test_a_plan_holds_what_one_app_needs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_holds_what_one_app_needs_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [f"app{n}" for n in range(6)]
-    planner, kernels = Planner(make_index(), FACTS), Registry({})
+    runtime, kernels = toy_runtime(), Registry({})
     made, held = list[weakref.ref[Needed]](), list[int]()
 
-    def plan_all(on: object, prepared: object, requests: Any, **_: object) -> Any:
+    def plan_all(prepared: Prepared, requests: Any, **_: object) -> Any:
         held.append(sum(one() is not None for one in made))
         (request,) = requests
-        plan = planner.plan(kernels, Selection({"aten::linear": frozenset()}), spec())
+        selection = Selection({Op("aten::linear"): frozenset()})
+        plan = prepared.runtime.planner.plan(kernels, selection, spec())
         made.append(weakref.ref(plan.needed))
         return {request.label: VariantObjects(plan, (), ())}
 
-    config = SimpleNamespace(budgets={})
-    session: Any = SimpleNamespace(
-        workspace=SimpleNamespace(apps={name: SimpleNamespace(config=config) for name in names}),
-        runtime=SimpleNamespace(index=planner.index),
-        planner=planner,
-        prepare_planning=lambda abis: None,
-        cpu_levels=lambda abi: (),
+    compiler: Any = SimpleNamespace(capabilities=None)
+    here = toy_invocation(
+        tmp_path,
+        dict.fromkeys(names, declared("pytorch_2_6")),
+        ready=[runtime],
+        found={"linux-x86_64": compiler},
     )
-    session.grouped = lambda apps: [(session, tuple(apps))]
     monkeypatch.setattr(module, "plan_all", plan_all)
-    monkeypatch.setattr(module, "read_traces", lambda on, app: ())
+    monkeypatch.setattr(module, "read_traces", lambda here, app: ())
     monkeypatch.setattr(module, "runner_compiles", lambda *of: ())
-    monkeypatch.setattr(module, "_present", lambda on, compiles: frozenset())
+    monkeypatch.setattr(module, "_present", lambda here, compiles: frozenset())
     monkeypatch.setattr(
-        module, "variant_requests", lambda on, own, traces: [SimpleNamespace(label=str(own[0]))]
+        module,
+        "variant_requests",
+        lambda here, runtime, own, traces: [SimpleNamespace(label=str(own[0]))],
     )
     gc.disable()  # as the verb has it
     try:
-        report = planned(session, [VariantLabel(name, "linux-x86_64") for name in names])
+        report = planned(here, [VariantLabel(name, "linux-x86_64") for name in names])
     finally:
         gc.enable()
     assert [row.app for row in report.variants] == names

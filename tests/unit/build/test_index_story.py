@@ -6,24 +6,27 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
-from core_toy import session
+from core_toy import real_runtime, this_checkout
+from toy_workspace import toy_runtime
 
-from orchestrator.build import make_index, prepare
+from orchestrator.build import make_index, runtime_index
+from orchestrator.build import runtime as runtime_module
 from orchestrator.build.make_index import PreprocessingFailedError, _mentions, index_spec
 from orchestrator.index.model import IndexUnreadableError, UnitFacts
 
 
 def test_a_versions_first_index_is_compiled_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_index = index_spec(session())
+    here = this_checkout()
+    with_index = index_spec(here, real_runtime())
 
     def unreadable(*_: object) -> NoReturn:
         raise IndexUnreadableError("there is no index yet")
 
-    monkeypatch.setattr(prepare, "load_index", unreadable)
-    monkeypatch.setattr(prepare, "load_entry", unreadable)
+    monkeypatch.setattr(runtime_index, "load_index", unreadable)
+    monkeypatch.setattr(runtime_module, "load_entry", unreadable)
     with pytest.raises(IndexUnreadableError):
-        _ = session().kernels
-    assert index_spec(session()) == with_index
+        _ = real_runtime().kernels
+    assert index_spec(here, real_runtime()) == with_index
     assert (with_index.entry, with_index.lto, with_index.features) == (frozenset(), False, ())
 
 
@@ -32,7 +35,7 @@ def test_a_unit_that_cannot_be_preprocessed_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(make_index, "_preprocessor", lambda *_: failing)
     spec: Any = SimpleNamespace()
     with pytest.raises(PreprocessingFailedError) as caught:
-        list(_mentions(session(), spec, [UnitFacts("native/Toy.cpp", 1)]))
+        list(_mentions(this_checkout(), toy_runtime(), spec, [UnitFacts("native/Toy.cpp", 1)]))
     assert caught.value.render() == (
         "error: native/Toy.cpp cannot be preprocessed\n"
         "  do:       name what it needs in the version's data, or leave it out: `without`\n"

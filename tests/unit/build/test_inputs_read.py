@@ -12,24 +12,25 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import package_toy as toy
 import pytest
 import ziglang
+from toy_workspace import toy_runtime
 
+from orchestrator.build.fetch import FetchedRuntime
 from orchestrator.build.inputs_read import InputsRead, inputs_read
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import invocation
+from orchestrator.build.runtime import Runtime
 from orchestrator.commands.replay import difference, keep
 from orchestrator.compilers.command import places_of
 from orchestrator.context import Context
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.deliver.variant import DeliverInputs, deliver
-from orchestrator.load.workspace import cache_folder, load_config
+from orchestrator.load.workspace import load_workspace
 from orchestrator.system.environment import Environment
 from orchestrator.values.action import ActionGraph, Compile, Link
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config import WorkspaceConfig
 from orchestrator.values.labels import VariantLabel
 
 WORKSPACE = f"""\
@@ -126,22 +127,21 @@ class Machine:
             "JAVA_HOME": str(root / "jdk"),
         }
         env = Environment(self.env)
-        config, places = load_config(self.root)
+        workspace = load_workspace(self.root, env)
         context = Context(
             root=self.root,
-            cache=cache_folder(config, places, self.root, env),
+            cache=workspace.cache,
             state=self.root / ".orchestrator",
             dist=self.root / "dist",
             env=env,
         )
-        session = Session(context, lambda line: None)
-        pin = config.pins[config.default_runtime]
-        session._found.prepared[config.default_runtime] = self._runtime(context.cache, pin)
+        runtime = self._runtime(workspace.config, context.cache)
+        here = invocation(workspace, context, lambda line: None, ready=[runtime])
         header = context.cache / "runtime/pytorch/c10/core.h"
         write(header, "")
         self.inputs = replace(inputs, headers=(HeaderFile(str(header), "c10/core.h"),))
         deliver(self.inputs, context.dist)
-        read = inputs_read(session, labels, GRAPH, [self.inputs])
+        read = inputs_read(here, labels, GRAPH, [self.inputs])
         assert keep(self.root, ("build",), env, read, "", folder=context.cache, since=2**63), (
             "something that a build reads is not there"
         )
@@ -180,20 +180,30 @@ class Machine:
                 write(folder / name, COMPILER, 0o755)
         write(root.parent / "jdk/bin/javac", COMPILER, 0o755)
 
-    def _runtime(self, cache: Path, pin: RuntimePin) -> Any:
+    def _runtime(self, config: WorkspaceConfig, cache: Path) -> Runtime:
+        name = config.default_runtime
+        pin = config.pins[name]
         folders = {"state": str(self.root / ".orchestrator"), "cache": str(cache)}
-        for name in ("generated", "configured"):
-            folders[name] = str(cache / name)
-            (cache / name).mkdir(parents=True)
-        for name in ("pytorch", "fmt", "xnnpack"):
-            write(cache / "runtime" / name / ".complete", "{}")
-        fetched = SimpleNamespace(
+        for folder in ("generated", "configured"):
+            folders[folder] = str(cache / folder)
+            (cache / folder).mkdir(parents=True)
+        for tree in ("pytorch", "fmt", "xnnpack"):
+            write(cache / "runtime" / tree / ".complete", "{}")
+        fetched = FetchedRuntime(
+            version=pin.pytorch,
             tree=cache / "runtime/pytorch",
+            digest=pin.tree,
             third_party={"fmt": cache / "runtime/fmt/include"},
             libraries={"xnnpack": cache / "runtime/xnnpack"},
         )
-        made = {name: Path(folders[name]) for name in ("generated", "configured")}
-        return SimpleNamespace(folders=folders, fetched=fetched, pin=pin, **made)
+        return toy_runtime(
+            name,
+            folders,
+            fetched=fetched,
+            pin=pin,
+            generated=cache / "generated",
+            configured=cache / "configured",
+        )
 
     def differs(self) -> str | None:
         kept = json.loads((self.root / ".orchestrator/last-build.json").read_text())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.build.execute import Execution
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.keep_going import Failures, compiled_of, failed_row
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import ActionFailedError, NinjaResult
@@ -21,14 +22,9 @@ class OneError(OrchestratorError):
     """A failure."""
 
 
-def session(root: Path) -> SimpleNamespace:
-    return SimpleNamespace(
-        fill=lambda text: text.replace("$state/objects", "/state/objects").replace(
-            "$state", str(root)
-        ),
-        context=SimpleNamespace(state=root),
-        require_compilers=lambda abis: None,
-    )
+def invocation(root: Path) -> Invocation:
+    """An invocation that keeps what a build makes right in `root`."""
+    return toy_invocation(root, ready=[toy_runtime(folders={"state": str(root)})], state=root)
 
 
 def unit(name: str, pch: Precompile | None = None) -> Compile:
@@ -49,15 +45,12 @@ VARIANTS = [
 
 def after(root: Path, *failed: str, keep_going: bool = True) -> Failures:
     """What is kept of a run in which these outputs failed."""
-    failures = Failures(session(root), keep_going)  # type: ignore[arg-type]
-    texts = {output: f"command\n{output}: error: no" for output in failed}
+    here = invocation(root)
+    failures = Failures(here, keep_going)
+    texts = {here.runtimes.fill(output): f"command\n{output}: error: no" for output in failed}
     execution = Execution(frozenset(GRAPH.compiles), NinjaResult(5, texts))
     failures.of_actions(execution, GRAPH, VARIANTS)
     return failures
-
-
-def path(action: Compile) -> str:
-    return action.object.replace("$state", "/state")
 
 
 def test_nothing_failed(tmp_path: Path) -> None:
@@ -65,16 +58,16 @@ def test_nothing_failed(tmp_path: Path) -> None:
 
 
 def test_a_units_failure_is_of_the_variants_that_have_it(tmp_path: Path) -> None:
-    failures = after(tmp_path, path(A))
+    failures = after(tmp_path, A.object)
     assert list(failures.by_label) == [CAMERA]
     (error,) = failures.all
     assert isinstance(error, ActionFailedError)
     assert error.what == "a.cpp failed to build"
-    assert list(after(tmp_path, path(SHARED)).by_label) == [CAMERA, READER]
+    assert list(after(tmp_path, SHARED.object).by_label) == [CAMERA, READER]
 
 
 def test_each_variant_is_told_its_own_failure(tmp_path: Path) -> None:
-    failures = after(tmp_path, path(A), f"{tmp_path}/reader.so")
+    failures = after(tmp_path, A.object, "$state/reader.so")
     told = {label: error.what for label, error in failures.by_label.items()}
     assert told == {CAMERA: "a.cpp failed to build", READER: "reader.so failed to build"}
     # the log has both
@@ -84,7 +77,7 @@ def test_each_variant_is_told_its_own_failure(tmp_path: Path) -> None:
 def test_a_precompiled_headers_failure(tmp_path: Path) -> None:
     header = Precompile("$native/aten.h", "x", (), "h")
     with_header = unit("d", header)
-    failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
+    failures = Failures(invocation(tmp_path), keep_going=True)
     texts = {header.output: "command\naten.h: error: no"}
     execution = Execution(frozenset({with_header.object}), NinjaResult(1, texts))
     graph = ActionGraph({with_header.object: with_header})
@@ -98,11 +91,11 @@ def test_what_ninja_says_of_no_action_is_of_all(tmp_path: Path) -> None:
 
 def test_without_keep_going_the_first_is_raised(tmp_path: Path) -> None:
     with pytest.raises(ActionFailedError):
-        after(tmp_path, path(B), keep_going=False)
+        after(tmp_path, B.object, keep_going=False)
 
 
 def test_errors_are_told_once_and_in_order(tmp_path: Path) -> None:
-    failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
+    failures = Failures(invocation(tmp_path), keep_going=True)
     for labels, what in (
         ((), "packages"),
         ((READER,), "reader"),
@@ -114,7 +107,7 @@ def test_errors_are_told_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_a_bug_is_not_kept(tmp_path: Path) -> None:
-    failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
+    failures = Failures(invocation(tmp_path), keep_going=True)
     with pytest.raises(ZeroDivisionError), failures.of(CAMERA):
         print(1 / 0)
 
@@ -127,8 +120,9 @@ def test_the_row_of_a_variant_that_failed(tmp_path: Path) -> None:
 
 
 def test_what_was_compiled_before_it_failed(tmp_path: Path) -> None:
-    made = tmp_path / "made.o"
+    here = invocation(tmp_path)
+    made = Path(here.runtimes.fill(A.object))
+    made.parent.mkdir(parents=True)
     made.touch()
-    here = SimpleNamespace(fill=lambda text: str(made) if text == A.object else "/none")
     execution = Execution(frozenset({A.object, B.object}), NinjaResult(2, {}))
-    assert compiled_of(here, execution, [A, B, SHARED]) == (1, 1)  # type: ignore[arg-type]
+    assert compiled_of(here, execution, [A, B, SHARED]) == (1, 1)

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from toy_workspace import toy_invocation
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.launch import LauncherVariableError, check_launcher
-from orchestrator.values.config import Launcher
 
 
-def session(folder: Path, env: Mapping[str, str]) -> Any:
+def launched(folder: Path, env: Mapping[str, str]) -> Invocation:
+    """An invocation whose WORKSPACE declares a launcher that gets these variables."""
     (folder / "ccache").write_text("#!/bin/sh\n")
     (folder / "ccache").chmod(0o755)
-    launcher = Launcher.model_validate({"command": ["ccache"], "env": env})
-    return SimpleNamespace(
-        workspace=SimpleNamespace(config=SimpleNamespace(launcher=launcher)),
-        context=SimpleNamespace(env={"PATH": str(folder)}),
-    )
+    launcher = json.dumps({"command": ["ccache"], "env": env})
+    edges = {"HOME": str(folder), "PATH": str(folder)}
+    return toy_invocation(folder, added=f"launcher: {launcher}\n", env=edges)
 
 
 def test_a_launcher_gets_variables_of_its_own(tmp_path: Path) -> None:
-    check_launcher(session(tmp_path, {"CCACHE_PREFIX": "distcc", "DISTCC_HOSTS": "build1/16"}))
+    check_launcher(launched(tmp_path, {"CCACHE_PREFIX": "distcc", "DISTCC_HOSTS": "build1/16"}))
 
 
 def test_a_launcher_hands_compilers_no_variables_that_lead_elsewhere(tmp_path: Path) -> None:
     env = {"CCACHE_PREFIX": "distcc", "NIX_LDFLAGS": "-L/opt", "CPATH": "/opt/include"}
     with pytest.raises(LauncherVariableError) as caught:
-        check_launcher(session(tmp_path, env))
+        check_launcher(launched(tmp_path, env))
     assert caught.value.render() == (
         "WORKSPACE: error: `launcher` sets variables that lead compilers to other files or flags\n"
         "  expected: variables of the launcher's own: the key of an object has none\n"

@@ -10,20 +10,29 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from core_toy import CORE, make_index
+from toy_workspace import toy_dialect, toy_invocation, toy_runtime
 
 from orchestrator.build import on_demand, shard_contents
 from orchestrator.build.development import Shard
 from orchestrator.build.on_demand import OnDemandTracer, UnsureRecordingError
 from orchestrator.build.run import ShardRefusedError
 from orchestrator.build.shard_contents import recorded_operators
-from orchestrator.canonical.lock import Shipped
-from orchestrator.errors import OrchestratorError, Place
-from orchestrator.index.model import Registration
+from orchestrator.build.subject import readable_locks
+from orchestrator.build.variants import VariantRequest
+from orchestrator.errors import OrchestratorError
 from orchestrator.select.closure import Registry
+from orchestrator.trace.lock import write_lock
 from orchestrator.values.config import ModelConfig
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.verdict import RunnerResult
 
+APP = """\
+models: [{file: m.ptl}]
+targets: [linux-x86_64]
+"""
 CLOSURE = ("aten::a", "aten::b", "aten::c", "aten::fill_.Scalar")
 
 
@@ -60,7 +69,7 @@ class Toy:
     fills: list[int | None] = field(default_factory=list)
 
     def shard(
-        self, roots: Collection[str], operators: Collection[str], wide: Collection[str]
+        self, roots: Collection[str], operators: Collection[Op], wide: Collection[str]
     ) -> Shard:
         assert roots == {"aten::a"}
         self.shards.append(frozenset(operators))
@@ -74,20 +83,16 @@ class Toy:
         return self.runner(self.shards[-1], self.wide[-1])
 
     def tracer(self) -> OnDemandTracer:
-        session = SimpleNamespace(
-            shipped=lambda *_: Shipped(self.root / "m.ptl", self.root / "m.ptl"),
-            context=SimpleNamespace(env={}, runner=None),
-            log=self.said.append,
-        )
+        here = toy_invocation(self.root, {"toy": APP}, log=self.said.append)
         selection = Selection(
-            operators=dict.fromkeys(CLOSURE, frozenset()), root_operators=frozenset({"aten::a"})
+            operators=dict.fromkeys(map(Op, CLOSURE), frozenset()),
+            root_operators=frozenset({Op("aten::a")}),
         )
-        return OnDemandTracer(
-            cast(Any, session),
-            cast(Any, SimpleNamespace(name="toy", place=Place("apps/toy/app.yaml"))),
-            cast(Any, self.library),
-            cast(Any, SimpleNamespace(selection=selection)),
+        request = VariantRequest(
+            "toy", "linux-x86_64", selection, Registry({}), "tracer", optimize="size"
         )
+        app = here.workspace.apps["toy"]
+        return OnDemandTracer(here, toy_runtime(), app, cast(Any, self.library), request)
 
     def recorded(self, fill: int | None = None) -> RunnerResult:
         return self.tracer().run(ModelConfig(file="m.ptl"), fill)
@@ -106,8 +111,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Runner], T
         one.library = SimpleNamespace(base=base, shard=one.shard)
         monkeypatch.setattr(on_demand, "app_subjects", lambda *_: ("first", "second"))
         probable = {"first": {"aten::a", "aten::elsewhere"}, "second": {"aten::b"}}
-        monkeypatch.setattr(on_demand, "recorded_operators", lambda _, name: probable[name])
-        monkeypatch.setattr(on_demand, "recorded_wide", lambda _, name: {f"{name}_kernel"})
+        monkeypatch.setattr(on_demand, "recorded_operators", lambda *how: probable[how[2]])
+        monkeypatch.setattr(on_demand, "recorded_wide", lambda *how: {f"{how[2]}_kernel"})
         monkeypatch.setattr(on_demand, "run_model", one.run)
         return one
 
@@ -261,30 +266,34 @@ def test_a_recording_in_which_something_failed_is_none(
 
 @pytest.mark.parametrize("locks", [(), (("aten::copy_", "aten::b"), ("aten::copy_", "aten::c"))])
 def test_set_up_calls_are_known_from_what_every_lock_has(
-    locks: tuple[tuple[str, ...], ...], monkeypatch: pytest.MonkeyPatch
+    locks: tuple[tuple[str, ...], ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And from the model's own lock all that it says; without any, what models usually call."""
     known = ("aten::a", "aten::b", "aten::c", "aten::copy_", "aten::usual", "aten::zeros")
-    session = cast(Any, SimpleNamespace(
-        kernels_for=lambda _: Registry({name: (cast(Registration, None),) for name in known}),
-        runtime=SimpleNamespace(
-            index=None,
-            tracer_entry=frozenset(),
-            version=SimpleNamespace(usual_calls=("aten::usual", "aten::of_another_pytorch")),
-        ),
-    ))  # fmt: skip
-    lock = [cast(Any, SimpleNamespace(called_operators=dict.fromkeys(names, 1))) for names in locks]
-    monkeypatch.setattr(shard_contents, "readable_locks", lambda _: iter(lock))
+    here = toy_invocation(tmp_path, {f"app_{number}": APP for number, _ in enumerate(locks)})
+    runtime = toy_runtime(
+        index=make_index(registrations=[(name, "CPU", CORE, ()) for name in known]),
+        dialect=toy_dialect(usual_calls=("aten::usual", "aten::of_another_pytorch")),
+    )
+    identity = TraceIdentity(
+        "a" * 64, here.workspace.config.pins[runtime.name].tree, "bundled", (), "c" * 16
+    )
+    for app, names in zip(here.workspace.apps.values(), locks, strict=True):
+        called = dict.fromkeys(map(Op, names), 1)
+        trace = Trace(app.name, "m", identity, (Op("aten::a"),), called, {}, outputs="d" * 64)
+        write_lock(app.folder, trace, b"")
     monkeypatch.setattr(shard_contents, "entered_operators", lambda *_: {"_Z5zeros": "aten::zeros"})
     monkeypatch.setattr(shard_contents, "probable_operators", lambda *_: frozenset({"aten::a"}))
     closure = SimpleNamespace(operators=frozenset(known))
     monkeypatch.setattr(shard_contents, "static_selection", lambda *_: closure)
     subject = cast(Any, SimpleNamespace(roots=frozenset({"aten::a"}), trace=None, earlier=None))
     at_first = {"aten::a", "aten::zeros", "aten::usual", *(("aten::copy_",) if locks else ())}
-    assert recorded_operators(session, subject) == at_first
-    for subject.earlier in lock:
-        called = {"aten::a", "aten::zeros", *subject.earlier.called_operators}
-        assert recorded_operators(session, subject) == called
+    assert recorded_operators(here, runtime, subject) == at_first
+    earlier = list(readable_locks(here, runtime))
+    assert len(earlier) == len(locks)
+    for subject.earlier in earlier:
+        found = {"aten::a", "aten::zeros", *subject.earlier.called_operators}
+        assert recorded_operators(here, runtime, subject) == found
 
 
 def test_a_shard_that_is_refused(toy: Callable[[Runner], Toy]) -> None:

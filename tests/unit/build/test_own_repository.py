@@ -20,7 +20,7 @@ from test_output_schemas import faults as against_schema
 from orchestrator import cli
 from orchestrator.build.add_app import example_of
 from orchestrator.build.build import Built
-from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.runtimes import Runtimes
 from orchestrator.commands import build as build_command
 from orchestrator.commands.patterns import resolve_patterns, valid_labels
 from orchestrator.errors import OrchestratorError
@@ -595,12 +595,12 @@ def labels_built(monkeypatch: pytest.MonkeyPatch) -> list[VariantLabel]:
     """The labels that a build is asked for; it builds nothing."""
     asked: list[VariantLabel] = []
 
-    def build(session: object, labels: tuple[VariantLabel, ...], **_: object) -> Built:
+    def build(here: object, labels: tuple[VariantLabel, ...], **_: object) -> Built:
         asked.extend(labels)
         return Built(BuildReport(()), read=SimpleNamespace())  # type: ignore[arg-type]
 
     monkeypatch.setattr(build_command, "build", build)
-    monkeypatch.setattr(Session, "prepare", lambda session, apps: None)
+    monkeypatch.setattr(Runtimes, "prepare", lambda runtimes, apps: None)
     monkeypatch.setattr(build_command, "keep", lambda *_, **__: pytest.fail("it would be silent"))
     return asked
 
@@ -649,10 +649,8 @@ def test_nothing_is_fetched_for_what_cannot_be_done(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(Session, "prepare", lambda *_: pytest.fail("it would fetch"))
-    monkeypatch.setattr(
-        RuntimeSession, "runtime", property(lambda _: pytest.fail("it would fetch"))
-    )
+    for name in ("prepare", "on"):
+        monkeypatch.setattr(Runtimes, name, lambda *_: pytest.fail("it would fetch"))
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
     assert cli.main([*command, "//apps/camera"], env=env, cwd=two_apps) == 1
     assert capsys.readouterr().err.endswith(said)

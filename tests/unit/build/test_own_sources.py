@@ -11,25 +11,21 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from core_toy import CORE, FACTS, GOLDEN, NODES, make_index
+from core_toy import CORE, GOLDEN, NODES, make_index
 from golden_files import Golden
-from toy_natives import natives
+from toy_workspace import toy_invocation, toy_runtime, toy_toolchain
 from zig_tool import HOST_CXX, zig_environment
 
+from orchestrator.build.native import NATIVE
 from orchestrator.build.own_sources import (
     OwnLayer,
     SourceObjectUnreadableError,
     own_layer,
 )
-from orchestrator.build.prepare import NATIVE
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.sources import MissingSourceError, SourceUnfitError, read_sources
-from orchestrator.load.workspace import load_workspace
-from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.load.sources import MissingSourceError, SourceUnfitError
 from orchestrator.system.process import LOCAL, Command, Finished
 from orchestrator.values.own_sources import OwnClass
 
@@ -85,45 +81,22 @@ class Toy:
     def app(self) -> Path:
         return self.root / "apps/inker"
 
-    def layer(self, *, flags: tuple[str, ...] = (), **changes: object) -> OwnLayer:
-        workspace = load_workspace(self.root, {"HOME": str(self.root)})
-        for faults in workspace.broken.values():
+    def layer(self, *, flags: tuple[str, ...] = ()) -> OwnLayer:
+        here = toy_invocation(self.root, runner=self.runner)
+        for faults in here.workspace.broken.values():
             raise faults[0]
-        sources = read_sources(workspace.apps["inker"])
+        sources = here.runtimes.sources("inker")
         assert sources is not None
         folders = {
-            "cache": str(self.root / "cache"),
+            "cache": str(here.context.cache),
             "native": str(NATIVE),
             "tree": str(self.root / "tree"),
         }
-
-        def fill(text: str) -> str:
-            for name, folder in folders.items():
-                text = text.replace(f"${name}", folder)
-            return text
-
-        values: dict[str, Any] = {
-            "runtime": SimpleNamespace(
-                facts=FACTS,
-                native=natives(),
-                folders=folders,
-                dialect=DIALECT,
-                index=INDEX,
-                version=SimpleNamespace(custom_classes=("quantized.Packed",)),
-            ),
-            "toolchain": SimpleNamespace(
-                abi="linux-x86_64",
-                identity="t" * 64,
-                compile_flags=flags,
-                place=Place("toolchains/linux-x86_64.yaml"),
-                config=SimpleNamespace(system="linux"),
-                cxx=Path("/toy/cxx"),
-            ),
-            "context": SimpleNamespace(
-                cache=self.root / "cache", state=self.root / "state", env={}, runner=self.runner
-            ),
-        }
-        return own_layer(sources, fill=fill, log=lambda line: None, **(values | changes))
+        config = here.toolchains.config("linux-x86_64")
+        config = config.model_copy(update={"compile_flags": flags})
+        toolchain = toy_toolchain(config)
+        runtime = toy_runtime(folders=folders, index=INDEX)
+        return own_layer(sources, runtime, toolchain, here.context, here.log)
 
 
 @pytest.fixture
@@ -144,7 +117,7 @@ def toy(tmp_path: Path) -> Toy:
             "tree/ATen/Dispatch.h": "",
         },
     )
-    for folder in ("state", "cache", "apps/inker/include"):
+    for folder in (".orchestrator", "cache", "apps/inker/include"):
         (tmp_path / folder).mkdir()
     shutil.copy(GOLDEN / "registering/library.h", made.app / "include")
     return made

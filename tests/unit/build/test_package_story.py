@@ -11,8 +11,9 @@ from typing import Any
 
 import package_toy as toy
 import pytest
+import yaml
 from golden_files import Golden
-from toy_natives import natives
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.build import package as packaging
 from orchestrator.build.package import (
@@ -20,7 +21,6 @@ from orchestrator.build.package import (
     OtherCLibraryError,
     common_fingerprint,
 )
-from orchestrator.context import Context
 from orchestrator.deliver.files import (
     RECORD,
     ForeignFileError,
@@ -29,7 +29,6 @@ from orchestrator.deliver.files import (
 from orchestrator.deliver.record import claim_packages, drop_packages
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.yaml import PlaceIndex
 from orchestrator.packagers.sums import SUMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.report.packages import MissingAbi, PackageReport
@@ -85,34 +84,45 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
 
 
 class Workspace:
-    """A workspace with the app `toy`, as far as packaging looks at it."""
+    """A workspace with the app `toy`.
 
-    def __init__(self, root: Path, quick: DeliverInputs, *targets: str, **config: Any) -> None:
+    resolved  ABI -> its compiler, as far as packaging asks for it
+    """
+
+    def __init__(self, root: Path, quick: DeliverInputs, *targets: str, added: str = "") -> None:
         self.quick, self.root, self.dist = quick, root, root / "dist"
-        app = SimpleNamespace(
-            name="toy",
-            package_name="toy-libtorch",
-            places=PlaceIndex("apps/toy/app.yaml", None),
-            config=SimpleNamespace(targets=targets, packages=None, version="1.2.0", **config),
-        )
-        self.config = app.config
+        self.targets = targets
         self.said: list[str] = []
         self.resolved: dict[str, Any] = {
             abi: SimpleNamespace(driver=SimpleNamespace(c_library="gnu")) for abi in targets
         }
-        self.session: Any = SimpleNamespace(
-            context=Context(
-                root, root / "cache", root / ".orchestrator", self.dist, {"JAVA_HOME": "/jdk"}
-            ),
-            workspace=SimpleNamespace(
-                apps={"toy": app},
-                config=SimpleNamespace(signing=None),
-                toolchains={abi: SimpleNamespace(config=toolchain(abi)) for abi in targets},
-            ),
-            log=self.said.append,
-            toolchain=lambda abi: self.resolved[abi],
-        )
         self.into = self.dist / "toy/packages"
+        # the only one that we do not ship
+        older = root / "toolchains/linux-older.yaml"
+        older.parent.mkdir()
+        older.write_text(toolchain("linux-older").model_dump_json(exclude_unset=True))
+        models = [{"file": "models/toy.ptl"}]
+        self._app: dict[str, Any] = {"targets": [*targets], "models": models, "version": "1.2.0"}
+        self._edges: dict[str, Any] = {"env": {"HOME": str(root), "JAVA_HOME": "/jdk"}}
+        self.declare(added)
+
+    def declare(self, added: str = "", **changes: object) -> None:
+        """Change app.yaml, and add to WORKSPACE; both are read again."""
+        self._app |= changes
+        text = yaml.safe_dump(self._app, default_flow_style=None, sort_keys=False)
+        self.here = toy_invocation(
+            self.root,
+            {"toy": text},
+            added=added,
+            log=self.said.append,
+            found=self.resolved,
+            **self._edges,
+        )
+
+    def run_with(self, **edges: object) -> None:
+        """Run commands with other edges, see `toy_context`."""
+        self._edges = edges
+        self.declare()
 
     def deliver(self, abi: str, **changes: Any) -> None:
         system, processor, target = TARGETS[abi]
@@ -127,7 +137,7 @@ class Workspace:
         deliver(inputs, self.dist)
 
     def build(self, *abis: str) -> tuple[PackageReport, ...]:
-        return packaging.make_packages(self.session, [VariantLabel("toy", abi) for abi in abis])
+        return packaging.make_packages(self.here, [VariantLabel("toy", abi) for abi in abis])
 
     def names(self) -> list[str]:
         return sorted(p.name for p in self.into.iterdir() if p.name not in (RECORD, SUMS))
@@ -185,7 +195,7 @@ def test_each_linux_abi_has_packages_of_its_own(tmp_path: Path, quick: DeliverIn
 def test_two_targets_of_one_debian_package(tmp_path: Path, quick: DeliverInputs) -> None:
     """glibc's versions are two ABIs of ours and one architecture of Debian's."""
     workspace = Workspace(tmp_path, quick, "linux-x86_64", "linux-older", "linux-arm64")
-    for abi in workspace.config.targets:
+    for abi in workspace.targets:
         workspace.deliver(abi)
     workspace.build("linux-x86_64")
     deb = workspace.into / "toy-libtorch_1.2.0_amd64.deb"
@@ -193,7 +203,7 @@ def test_two_targets_of_one_debian_package(tmp_path: Path, quick: DeliverInputs)
     with pytest.raises(OnePackageError) as caught:
         workspace.build("linux-older", "linux-arm64")
     assert caught.value.render() == (
-        "apps/toy/app.yaml:1:1: error: two targets of toy have one package of kind deb\n"
+        "apps/toy/app.yaml:1:10: error: two targets of toy have one package of kind deb\n"
         "  expected: a name for each\n"
         f"  seen:     {deb.name}, for linux-x86_64 and linux-older\n"
         "  do:       list `packages:` without `deb`, or build one of them as another app"
@@ -201,7 +211,7 @@ def test_two_targets_of_one_debian_package(tmp_path: Path, quick: DeliverInputs)
     assert deb.read_bytes() == first
     # the first one is built again, and then it is no target
     workspace.build("linux-x86_64")
-    workspace.config.targets = ("linux-older",)
+    workspace.declare(targets=["linux-older"])
     workspace.build("linux-older")
     assert "linux-older" in (workspace.into / RECORD).read_text()
 
@@ -216,9 +226,10 @@ def test_a_compiler_for_musl_that_is_given_as_a_command(
     workspace.resolved["linux-x86_64"] = SimpleNamespace(
         driver=driver, version="x86_64-alpine-linux-musl-g++ 14.2.0", place=place
     )
+    workspace.declare()
     workspace.deliver("linux-x86_64")
     assert [report.kind for report in workspace.build("linux-x86_64")] == ["tar"]
-    workspace.config.packages = ("deb",)
+    workspace.declare(packages=["deb"])
     with pytest.raises(OtherCLibraryError) as caught:
         workspace.build("linux-x86_64")
     assert caught.value.render() == (
@@ -232,7 +243,7 @@ def test_a_compiler_for_musl_that_is_given_as_a_command(
 
 def test_a_build_of_one_abi_leaves_the_other_packages(tmp_path: Path, quick: DeliverInputs) -> None:
     workspace = Workspace(tmp_path, quick, "linux-x86_64", "linux-arm64")
-    workspace.config.packages = ("tar",)
+    workspace.declare(packages=["tar"])
     workspace.deliver("linux-x86_64")
     workspace.deliver("linux-arm64")
     workspace.build("linux-x86_64")
@@ -252,7 +263,7 @@ def test_packages_of_an_earlier_version_or_declaration_go(
     workspace.deliver("linux-x86_64", version="1.3.0")
     workspace.build("linux-x86_64")
     assert [name for name in workspace.names() if "1.2.0" in name] == []
-    workspace.config.packages = ("tar",)
+    workspace.declare(packages=["tar"])
     workspace.build("linux-x86_64")
     assert workspace.names() == [
         "notes.txt",
@@ -265,7 +276,8 @@ def test_a_packager_gets_the_environment_of_the_command(android: Workspace, join
     android.deliver("android-arm64-v8a")
     android.deliver("android-x86_64")
     android.build("android-arm64-v8a", "android-x86_64")
-    assert joiner.env == {"JAVA_HOME": "/jdk"}
+    assert joiner.env == android.here.context.env
+    assert joiner.env["JAVA_HOME"] == "/jdk"
 
 
 def test_a_joined_package_of_one_label_takes_the_current_others(android: Workspace) -> None:
@@ -293,7 +305,7 @@ def test_a_joined_package_says_which_abi_is_missing(
         fingerprint = "state 0" if state == "older" else "state 1"
         android.deliver("android-arm64-v8a", fingerprint=fingerprint)
     if state == "unproven":
-        packaging.mark_unproven(android.session, VariantLabel("toy", "android-arm64-v8a"))
+        packaging.mark_unproven(android.here, VariantLabel("toy", "android-arm64-v8a"))
     (report,) = android.build("android-x86_64")
     assert report.missing == (MissingAbi("android-arm64-v8a", why),)
     assert report.files == ()
@@ -307,8 +319,8 @@ def test_a_proven_variant_joins_again(android: Workspace) -> None:
     label = VariantLabel("toy", "android-arm64-v8a")
     android.deliver("android-arm64-v8a")
     android.deliver("android-x86_64")
-    packaging.mark_unproven(android.session, label)
-    packaging.mark_proven(android.session, label)
+    packaging.mark_unproven(android.here, label)
+    packaging.mark_proven(android.here, label)
     (report,) = android.build("android-x86_64")
     assert report.missing == ()
 
@@ -414,7 +426,7 @@ def test_the_digests_follow_the_packages(tmp_path: Path, quick: DeliverInputs) -
     workspace.deliver("linux-x86_64")
     workspace.build("linux-x86_64")
     workspace.deliver("linux-x86_64", version="1.3.0")
-    workspace.config.packages = ("tar",)
+    workspace.declare(packages=["tar"])
     workspace.build("linux-x86_64")
     assert checked(workspace.into) == [
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst: OK",
@@ -432,7 +444,7 @@ def test_without_packages_there_are_no_digests(tmp_path: Path, quick: DeliverInp
     workspace = Workspace(tmp_path, quick, "linux-x86_64")
     workspace.deliver("linux-x86_64")
     workspace.build("linux-x86_64")
-    workspace.config.packages = ("aar",)
+    workspace.declare(targets=["linux-x86_64", "android-x86_64"], packages=["aar"])
     workspace.build("linux-x86_64")
     assert list(workspace.into.iterdir()) == []
 
@@ -471,23 +483,22 @@ def test_a_rewritten_package_keeps_its_slot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("name", "change"),
     [
-        *({"threads": 2}, {"kernels": "native"}, {"optimize": "size"}, {"name": "other"}),
-        {"config": SimpleNamespace(version="1", deliver_models=True, cpu="auto")},
-        {"config": SimpleNamespace(version="1", deliver_models=False, cpu={"arm64": ("dotprod",)})},
+        *(("toy", f"{line}\n") for line in ("threads: 2", "kernels: native", "optimize: size")),
+        *(("toy", f"{line}\n") for line in ("deliver_models: true", "cpu: {arm64: [dotprod]}")),
+        ("other", ""),
     ],
 )
-def test_variants_of_another_declaration_are_of_another_state(change: dict[str, object]) -> None:
-    session = SimpleNamespace(
-        runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native=natives()), sources=None
-    )
-    app = {"name": "toy", "package_name": "toy", "optimize": "balanced", "threads": 1}
-    app |= {"kernels": "auto", "maven_group": "com.example"}
-    app["config"] = SimpleNamespace(version="1", deliver_models=False, cpu="auto")
+def test_variants_of_another_declaration_are_of_another_state(
+    name: str, change: str, tmp_path: Path
+) -> None:
+    runtime = toy_runtime()
 
-    def state(**given: object) -> str:
-        declared = SimpleNamespace(**(app | given))
-        return common_fingerprint(session, declared, (), Selection())  # type: ignore[arg-type]
+    def state(name: str, change: str) -> str:
+        root = tmp_path / str(len([*tmp_path.iterdir()]))
+        text = "models: [{file: models/m.ptl}]\ntargets: [linux-arm64]\npackage_name: toy\n"
+        (app,) = toy_invocation(root, {name: text + change}).workspace.apps.values()
+        return common_fingerprint(runtime, app, (), Selection())
 
-    assert state(**change) != state() == state()
+    assert state(name, change) != state("toy", "") == state("toy", "")

@@ -10,7 +10,7 @@ import pytest
 from core_toy import ROOT
 from refused import EffectRefusedError, RefusingRunner
 
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import load
 from orchestrator.ci.git_tree import git_tree
 from orchestrator.codegen.registrations import generate_registrations
 from orchestrator.codegen.requests import RegistrationRequest
@@ -56,12 +56,12 @@ def command_toolchain(folder: Path) -> object:
 def capabilities(folder: Path) -> object:
     """Of this repository's own toolchain, which is found without a process, in an empty cache."""
     context = Context(ROOT, folder, folder / "state", folder / "dist", os.environ, RUNNER)
-    return Session(context, said).toolchain("linux-x86_64").capabilities
+    return load(context, said).toolchains.of("linux-x86_64").capabilities
 
 
 def emulation(folder: Path) -> object:
     context = Context(ROOT, folder, folder / "state", folder / "dist", os.environ, RUNNER)
-    return Session(context, said).running("linux-x86_64")
+    return load(context, said).toolchains.running("linux-x86_64")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core_toy import session
+from core_toy import this_checkout
 
 from orchestrator.build.prepare import prepare_runtime
 
@@ -14,8 +14,8 @@ from orchestrator.build.prepare import prepare_runtime
 @pytest.mark.real
 def test_a_header_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
     """A full disk or a kill while it was written must not break the cache for good."""
-    here = session()
-    users = here.default.runtime
+    here = this_checkout()
+    users = here.runtimes.default
     assert users.configured.parent == here.context.cache / "generated"
     (tmp_path / "generated").mkdir()
     for place in (here.context.cache / "runtime", users.generated):

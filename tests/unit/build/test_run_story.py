@@ -7,17 +7,17 @@ import json
 import os
 import signal
 from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from core_toy import FACTS, make_index
+from core_toy import CORE, make_index
+from toy_workspace import toy_dialect, toy_invocation, toy_runtime, toy_toolchain
 
 from orchestrator.build import run as running
-from orchestrator.build import shard_contents
+from orchestrator.build import shard_contents, toolchains
 from orchestrator.build import subject as subject_module
 from orchestrator.build.development import Development, NoDevelopmentLibraryError, Shard
 from orchestrator.build.run import (
@@ -27,23 +27,34 @@ from orchestrator.build.run import (
     ShardRefusedError,
     run_in_development,
 )
+from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_files import forget_old
 from orchestrator.build.subject import InputsUnfitError, Subject, read_inputs
 from orchestrator.build.timed import Seen, TimedLibrary
-from orchestrator.errors import Place
-from orchestrator.index.model import Registration
 from orchestrator.plan.development import NAME
-from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.select.closure import Registry, registry
+from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.lock import write_lock
 from orchestrator.trace.recording import RecordedWork
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.growth import Growth, NewDtypes
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.model_runner import still_running
 from orchestrator.verify.verdict import RunnerResult
 
-KNOWN = ("aten::a", "aten::b", "aten::c", "aten::d")
+APP = """\
+models: [{file: toy.ptl}]
+targets: [linux-x86_64]
+"""
+TOOLCHAIN = """\
+abi: linux-mine
+system: linux
+processor: {}
+format: elf
+compiler: {{zig: {{target: x86_64-linux-gnu.2.28}}}}
+run: native
+"""
+KNOWN = tuple(map(Op, ("aten::a", "aten::b", "aten::c", "aten::d")))
 
 
 def result(error: dict[str, Any] | None = None, at_load: bool = False) -> RunnerResult:
@@ -69,24 +80,17 @@ class Toy:
     own: tuple[str, ...] = ()
 
     @property
-    def session(self) -> Any:
-        kernels = Registry({name: (cast(Registration, None),) for name in KNOWN})
-        return SimpleNamespace(
-            context=SimpleNamespace(state=self.root, env={}, runner=None),
-            log=self.said.append,
-            kernels_for=lambda roots: kernels,
-            runtime=SimpleNamespace(
-                version=SimpleNamespace(version="1.13.1", usual_calls=self.usual),
-                index=SimpleNamespace(tree=64 * "e"),
-            ),
-            name="pytorch",
-            workspace=SimpleNamespace(
-                apps={}, config=SimpleNamespace(pins={"pytorch": SimpleNamespace(tree="e")})
-            ),
-        )
+    def state(self) -> Path:
+        return ensure_folder(self.root / ".orchestrator", "state")
+
+    @property
+    def runtime(self) -> Runtime:
+        index = make_index(registrations=[(name, "CPU", CORE, ()) for name in KNOWN])
+        index = replace(index, tree=64 * "e")
+        return toy_runtime(index=index, dialect=toy_dialect(usual_calls=self.usual))
 
     def make(
-        self, _roots: Collection[str], operators: Collection[str], wide: Collection[str]
+        self, _roots: Collection[str], operators: Collection[Op], wide: Collection[str]
     ) -> Shard:
         self.shards.append(frozenset(operators))
         self.wide.append(frozenset(wide))
@@ -99,8 +103,9 @@ class Toy:
         subject = Subject(
             "toy", Path("toy.ptl"), ModelConfig(file="toy.ptl"), None, cast(Any, info)
         )
+        here = toy_invocation(self.root, log=self.said.append)
         return run_in_development(
-            self.session, subject, repeat=repeat, jobs=None, view=cast(Any, None)
+            here, self.runtime, subject, repeat=repeat, jobs=None, view=cast(Any, None)
         )
 
 
@@ -110,11 +115,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
         one = Toy(tmp_path, runner)
         library = SimpleNamespace(require=lambda: None, base=None, shard=one.make)
         monkeypatch.setattr(running, "Development", lambda *_: library)
-        monkeypatch.setattr(running, "_alone", lambda _: nullcontext())
 
-        def run(
-            _session: object, _subject: object, _base: object, shard: Shard, *how: object
-        ) -> Any:
+        def run(_here: object, _subject: object, _base: object, shard: Shard, *how: object) -> Any:
             if "--record" in how:
                 return RunnerResult(0, {"runs": [{"error": None}], "trace": {"of": "toy"}})
             return runner(shard.operators)
@@ -216,8 +218,9 @@ def test_what_a_model_called_is_remembered(toy: Callable[..., Toy]) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"operators": 3}', '{"operators": ["aten::z"]}'])
 def test_a_damaged_note_is_no_note(toy: Callable[..., Toy], text: str) -> None:
     one = toy(lambda _: result())
-    (one.root / "development/calls").mkdir(parents=True)
-    (one.root / f"development/calls/{64 * 'f'}-{16 * 'e'}.json").write_text(text)
+    calls = one.state / "development/calls"
+    calls.mkdir(parents=True)
+    (calls / f"{64 * 'f'}-{16 * 'e'}.json").write_text(text)
     one.run()
     assert one.shards == [{"aten::a"}]
 
@@ -258,7 +261,7 @@ def test_a_model_that_does_not_run(toy: Callable[..., Toy], seen: RunnerResult, 
         one.run()
     assert caught.value.render().rstrip().removeprefix("toy.ptl: ") == error
     assert one.shards == [{"aten::a"}]
-    assert not (one.root / "development").exists()
+    assert not (one.state / "development").exists()
 
 
 @pytest.fixture
@@ -269,7 +272,9 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[RunnerResult], list[Any]
     def made(seen: RunnerResult) -> list[Any]:
         asked = list[Any]()
 
-        def library(_: object, app: object, needs: Seen, **_more: object) -> TimedLibrary:
+        def library(
+            _here: object, _runtime: object, app: object, needs: Seen, **_more: object
+        ) -> TimedLibrary:
             asked.append((app, needs))
             return TimedLibrary(Path("timed"), Path("timed/driver"), 294, ("a.cpp",))
 
@@ -298,8 +303,8 @@ def test_a_model_is_timed_in_another_library_with_what_it_was_seen_to_call(
     (app, needs), argv = asked
     assert app is None
     assert needs == Seen(
-        frozenset({"aten::a"}),
-        frozenset({"aten::a", "aten::c"}),
+        frozenset({Op("aten::a")}),
+        frozenset({Op("aten::a"), Op("aten::c")}),
         frozenset(),
         (),
         ("add_stub",),
@@ -366,15 +371,15 @@ def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
 ) -> None:
     """Other inputs may have run other operators, and other dtypes."""
     trace = cast(Any, SimpleNamespace(hot_tags=("add",), multiply_adds=5))
-    model = ModelConfig(file="toy.ptl")
-    app = cast(Any, SimpleNamespace(config=SimpleNamespace(models=(model,))))
-    session = cast(Any, SimpleNamespace(shipped=lambda *_: SimpleNamespace(inputs=None)))
+    here = toy_invocation(tmp_path, {"toy": APP})
+    app = here.workspace.apps["toy"]
+    (model,) = app.config.models
     info = cast(Any, SimpleNamespace(root_operators=("aten::a",), archive_version=3))
-    subject = Subject("toy", tmp_path, model, given, info, app, trace, trace)
+    subject = Subject("toy", app.model_path(model), model, given, info, app, trace, trace)
     shard = Shard(tmp_path, frozenset(KNOWN), 1, 1, None)
     base = cast(Any, None)  # only a model without a trace is recorded
-    assert running._seen(session, subject, base, shard, frozenset({"copy_"})) == Seen(
-        frozenset({"aten::a"}),
+    assert running._seen(here, toy_runtime(), subject, base, shard, frozenset({"copy_"})) == Seen(
+        frozenset({Op("aten::a")}),
         frozenset(KNOWN),
         frozenset({"copy_"}),
         (trace,) if traced else (),
@@ -391,6 +396,10 @@ def grown(
 
     locks: model -> what its lock has, in addition to aten::linear in Float
     """
+    names = (*locks, "untraced")
+    models = "".join(f"  - file: {name}.ptl\n" for name in names)
+    text = f"models:\n{models}targets: [linux-x86_64]\nselection: {policy}\n"
+    app = toy_invocation(root, {"toy": text}).workspace.apps["toy"]
     for name, more in locks.items():
         lock: dict[str, Any] = {
             "called_operators": {"aten::linear": 1},
@@ -398,26 +407,19 @@ def grown(
             **more,
         }
         identity = TraceIdentity("a" * 64, "b" * 64, "bundled", ("CPU",), "c" * 16)
-        trace = Trace("toy", name, identity, ("aten::linear",), outputs="d" * 64, **lock)
-        write_lock(root, trace, b"")
-    names = (*locks, "untraced")
-    models = [ModelConfig(file=f"{name}.ptl") for name in names]
-    app = SimpleNamespace(folder=root, config=SimpleNamespace(models=models), selection=policy)
-    index = make_index()
-    session = SimpleNamespace(
-        runtime=SimpleNamespace(index=index, entry=frozenset(), dialect=DIALECT, facts=FACTS),
-        kernels_for=lambda _: registry(index, ("CPU",), DIALECT.keys),
-        cut_units=lambda _: frozenset(),
-    )
+        trace = Trace("toy", name, identity, (Op("aten::linear"),), outputs="d" * 64, **lock)
+        write_lock(app.folder, trace, b"")
+    runtime = toy_runtime(dialect=toy_dialect(cuts=()), backends=("CPU",))
     info: Any = SimpleNamespace(root_operators=ran.pop("roots", ("aten::linear",)))
-    subject = Subject("untraced", root, models[-1], None, info)
-    return running._growth(cast(Any, session), subject, cast(Any, app), ran)
+    model = app.config.models[-1]
+    subject = Subject("untraced", app.model_path(model), model, None, info)
+    return running._growth(runtime, subject, app, ran)
 
 
 def test_an_app_without_a_trace_has_no_library_to_grow(tmp_path: Path) -> None:
     assert grown(tmp_path, {}, operators={"aten::linear": {}}) is None
-    (tmp_path / "traces").mkdir()
-    (tmp_path / "traces/untraced.yaml").write_text("damaged")
+    (tmp_path / "apps/toy/traces").mkdir()
+    (tmp_path / "apps/toy/traces/untraced.yaml").write_text("damaged")
     assert grown(tmp_path, {}, operators={"aten::linear": {}}) is None
 
 
@@ -526,33 +528,32 @@ def test_other_files_are_no_inputs(tmp_path: Path, names: tuple[str, ...], seen:
     assert caught.value.seen == seen
 
 
-def library(compiler: str, takes: bool = True) -> Development:
-    config = SimpleNamespace(
-        system="linux", processor="x86_64" if takes else "arm64", compiler=compiler
-    )
-    toolchain = SimpleNamespace(
-        config=config,
-        place=Place("toolchains/mine.yaml"),
-        capabilities=SimpleNamespace(version_script=True, fold_functions=True),
-        driver=SimpleNamespace(
-            kind=compiler, exports_more="by wrapper" if compiler == "zig" else None
-        ),
-    )
-    session = SimpleNamespace(
-        host="linux-mine",
-        toolchain=lambda _: toolchain,
-        name="pytorch",
-    )
-    return Development(cast(Any, session), None, cast(Any, None))
+def on_machine(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
+    uname = {"arm64": "aarch64"}.get(processor, processor)
+    monkeypatch.setattr(toolchains, "this_machine", lambda: ("Linux", uname))
 
 
-@pytest.mark.parametrize("development", [library("command"), library("zig", takes=False)])
-def test_where_there_is_none(development: Development) -> None:
+def library(root: Path, compiler: str, processor: str) -> Development:
+    (root / "toolchains").mkdir()
+    (root / "toolchains/linux-mine.yaml").write_text(TOOLCHAIN.format(processor))
+    here = toy_invocation(root)
+    config = here.toolchains.config("linux-mine")
+    more: Any = "by wrapper" if compiler == "zig" else None
+    found = {"linux-mine": toy_toolchain(config, kind=compiler, exports_more=more)}
+    return Development(toy_invocation(root, found=found), toy_runtime(), None, cast(Any, None))
+
+
+@pytest.mark.parametrize(("compiler", "processor"), [("command", "x86_64"), ("zig", "arm64")])
+def test_where_there_is_none(
+    compiler: str, processor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_machine(monkeypatch, processor)
     with pytest.raises(NoDevelopmentLibraryError) as caught:
-        development.require()
+        library(tmp_path, compiler, processor).require()
     assert caught.value.what == "there is no development library yet for linux-mine"
     assert caught.value.hint == "trace the model here: ./orchestrate trace //apps/<app>"
 
 
-def test_where_there_is_one() -> None:
-    library("zig").require()
+def test_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_machine(monkeypatch, "x86_64")
+    library(tmp_path, "zig", "x86_64").require()

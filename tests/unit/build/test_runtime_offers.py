@@ -21,6 +21,7 @@ from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.pytorch.v1_13.dialect import DIALECT as OLD
 from orchestrator.pytorch.v2_6.dialect import DIALECT as NEW
 from orchestrator.values.config import RuntimePin
+from orchestrator.values.operators import OperatorName as Op
 
 ROOT = Path(__file__).parents[3]
 MODEL = ROOT / "tests/failing/models/unknown_attention/model.ptl"
@@ -37,7 +38,10 @@ def newer(tmp_path: Path) -> Dialect:
     shutil.copy(NEW.folder / "facts.yaml", folder)
     toy = make_index()
     more = [(ATTENTION, "CompositeImplicitAutograd"), (LAPACK, "CPU"), ("aten::hip_only", "HIP")]
-    registrations = (*toy.registrations, *(Registration(name, key, 0, ()) for name, key in more))
+    registrations = (
+        *toy.registrations,
+        *(Registration(Op(name), key, 0, ()) for name, key in more),
+    )
     index = replace(toy, pytorch="2.6.0", tree=TREE, registrations=registrations)
     (folder / "index.zst").write_bytes(save_index(index))
     return replace(NEW, folder=folder)
@@ -105,12 +109,12 @@ def told(
         index = replace(make_index(), tree=pinned, registrations=_attention())
         newer.index.write_bytes(save_index(index))
         dialects = {**DIALECTS, "2.6.0": newer}
-        patch.setattr("orchestrator.build.session.offers", partial(offers, dialects=dialects))
+        patch.setattr("orchestrator.build.offers.offers", partial(offers, dialects=dialects))
         yield run
 
 
 def _attention() -> tuple[Registration, ...]:
-    return (Registration(ATTENTION, "CompositeImplicitAutograd", 0, ()),)
+    return (Registration(Op(ATTENTION), "CompositeImplicitAutograd", 0, ()),)
 
 
 def test_a_command_names_the_pinned_runtime(told: Callable[[], str], newer: Dialect) -> None:

@@ -107,12 +107,9 @@ class Signed(Workspace):
     key: Path
 
     def sign(self, password: str | None = None, **env: str) -> None:
-        self.session.workspace.config = SimpleNamespace(signing=SimpleNamespace(minisign="$KEY"))
-        self.session.context = replace(
-            self.session.context,
-            env={"KEY": str(self.key), **env},
-            signing_password=password,
-        )
+        """Run commands with the key's path in KEY, if `env` has no other, and this password."""
+        known = {"HOME": str(self.root), "KEY": str(self.key)}
+        self.run_with(env={**known, **env}, signing_password=password)
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +122,8 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
 def workspace(tmp_path: Path, quick: DeliverInputs) -> Signed:
     root = tmp_path / "workspace"
     root.mkdir()
-    workspace = Signed(root, quick, "linux-x86_64")
-    workspace.config.packages = ("tar",)
+    workspace = Signed(root, quick, "linux-x86_64", added="signing: {minisign: $KEY}\n")
+    workspace.declare(packages=["tar"])
     workspace.deliver("linux-x86_64")
     workspace.key = tmp_path / "key"
     workspace.key.write_bytes(key_text())
@@ -148,7 +145,7 @@ def test_the_digests_are_signed_once(workspace: Signed) -> None:
     assert content(workspace) == first
     assert len(workspace.said) == 1
     workspace.deliver("linux-x86_64", version="1.3.0")
-    workspace.config.version = "1.3.0"
+    workspace.declare(version="1.3.0")
     workspace.build("linux-x86_64")
     second = content(workspace)
     assert verify(second[SUMS], second[SIGNATURE]) == "toy-libtorch 1.3.0"
@@ -179,7 +176,7 @@ def test_without_its_variable_nothing_is_signed_and_that_is_said(workspace: Sign
     workspace.build("linux-x86_64")
     workspace.said.clear()
     workspace.sign(KEY="")
-    signing.check_signing(workspace.session)
+    signing.check_signing(workspace.here)
     assert workspace.said == ["packages are not signed: $KEY names a variable that is unset"]
     workspace.build("linux-x86_64")
     assert SIGNATURE not in content(workspace), "the one before is not of this build"
@@ -228,10 +225,10 @@ def test_bad_key(case: str, workspace: Signed, golden: Golden) -> None:
     golden(CASES / case / "expected.txt", told + "\n")
     assert SIGNATURE not in content(workspace)
     if case in ("changed", "no_password", "wrong_password"):
-        signing.check_signing(workspace.session)  # only known once the key is used
+        signing.check_signing(workspace.here)  # only known once the key is used
         return
     with pytest.raises(type(caught.value), match=re.escape(str(caught.value))):
-        signing.check_signing(workspace.session)
+        signing.check_signing(workspace.here)
 
 
 def test_the_password_is_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,8 +253,8 @@ def test_the_password_is_for_us_alone(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_build_that_is_told_again_looks_at_the_key(workspace: Signed) -> None:
-    assert signing.key_files(workspace.session) == (workspace.key,)
+    assert signing.key_files(workspace.here) == (workspace.key,)
     env = Environment({})
-    workspace.session.context = replace(workspace.session.context, env=env)
-    assert signing.key_files(workspace.session) == ()
+    workspace.here = replace(workspace.here, context=replace(workspace.here.context, env=env))
+    assert signing.key_files(workspace.here) == ()
     assert "KEY" in env.looked_up, "and at the variable that names it"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from real_units import NoView
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.build import execute, stored_links
 from orchestrator.build.execute import Execution, execute_actions
@@ -20,9 +21,6 @@ from orchestrator.build.stored_links import OWN_STEPS, VALUES, deciding, link_id
 from orchestrator.cache.store import ObjectStore
 from orchestrator.commands import replay
 from orchestrator.compilers.environment import LEADING
-from orchestrator.plan.unity import UnityRules
-from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.system.process import LOCAL
 from orchestrator.values.action import ActionGraph, Compile, Link
 
 ABI = "linux-x86_64"
@@ -152,12 +150,13 @@ basename "${out%.*.part}" >> "$(dirname "$0")/log"
 
 
 class Checkout:
-    """A workspace whose graph is two objects, an archive, a library and a program."""
+    """A workspace whose graph is two objects, an archive, a library and a program; all have one
+    cache."""
 
     link_inputs: str | None = ""
 
     def __init__(self, root: Path, name: str) -> None:
-        self.root, self.said, self.stored_in = root, list[str](), set[Path]()
+        self.root, self.said = root, list[str]()
         state, tree, tool = root / name, root / "tree", root / "tool"
         for folder in (root / "cache", state, tree):
             folder.mkdir(exist_ok=True)
@@ -167,30 +166,19 @@ class Checkout:
         if not tool.exists():
             tool.write_text(TOOL)
             tool.chmod(0o755)
-        self.folders = {"cache": f"{root}/cache", "state": str(state), "tree": str(tree)}
-        self.context = SimpleNamespace(
-            cache=root / "cache", state=state, env=dict(os.environ), runner=LOCAL
-        )
-        self.workspace = SimpleNamespace(config=SimpleNamespace(launcher=None))
-        version = DIALECT.facts
-        self.prepared = (
-            SimpleNamespace(facts=SimpleNamespace(unity=UnityRules()), version=version),
-        )
-        self.names = {"a": "a" * 64, "b": "b" * 64}
-
-    def toolchain(self, abi: str) -> Any:
+        folders = {"cache": f"{root}/cache", "state": str(state), "tree": str(tree)}
         found = toolchain(link_inputs=self.link_inputs, link_flags=())
         for verb in ("cxx", "cc", "ar"):
-            setattr(found, verb, self.root / "tool")
-        return found
-
-    def log(self, line: str) -> None:
-        self.said.append(line)
-
-    def fill(self, text: str) -> str:
-        for name, folder in self.folders.items():
-            text = text.replace(f"${name}", folder)
-        return text
+            setattr(found, verb, tool)
+        self.here = toy_invocation(
+            root,
+            log=self.said.append,
+            ready=[toy_runtime(folders=folders)],
+            found={ABI: found},
+            state=state,
+            env=dict(os.environ),
+        )
+        self.names = {"a": "a" * 64, "b": "b" * 64}
 
     @property
     def graph(self) -> ActionGraph:
@@ -219,7 +207,7 @@ class Checkout:
         log.unlink(missing_ok=True)
         view = NoView()
         done: Execution = execute_actions(
-            self,  # type: ignore[arg-type]
+            self.here,
             self.graph,
             {},
             name="build",
@@ -235,7 +223,7 @@ class Checkout:
         )
 
     def texts(self) -> dict[str, str]:
-        folder = self.context.state / "v"
+        folder = self.here.context.state / "v"
         return {
             path.name: path.read_text()
             for path in sorted(folder.iterdir())
@@ -268,7 +256,7 @@ def test_a_second_checkout_links_nothing(first: Checkout) -> None:
     second = Checkout(first.root, "second")
     assert second.build() == []
     assert second.texts() == first.texts()
-    assert os.access(second.context.state / "v/driver", os.X_OK)
+    assert os.access(second.here.context.state / "v/driver", os.X_OK)
     # and neither does another build in either
     assert (second.build(), first.build()) == ([], [])
     assert (first.said, second.said) == ([], [])
@@ -286,7 +274,7 @@ def test_another_file_system_gets_copies_that_run(
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     second = Checkout(first.root, "second")
     assert second.build() == []
-    assert os.access(second.context.state / "v/driver", os.X_OK)
+    assert os.access(second.here.context.state / "v/driver", os.X_OK)
 
 
 @pytest.mark.parametrize("number", range(len(LINKS)))
@@ -346,7 +334,7 @@ def test_a_link_that_the_cache_has_lost_is_kept_by_its_workspace(first: Checkout
     # not where the file is damaged
     for entry in first.entries():
         entry.unlink()
-    (first.context.state / "v/driver").write_text("damaged")
+    (first.here.context.state / "v/driver").write_text("damaged")
     assert first.build() == ["driver"]
     assert "damaged" not in first.texts().values()
 
@@ -384,7 +372,7 @@ def test_a_compiler_that_does_not_tell_what_it_links_keeps_nothing(
     assert second.build() == []
     assert Checkout(first.root, "third").build() == LINKS
     # what the cache gave under a known identity was another compiler's
-    assert first.build() == LINKS
+    assert Checkout(first.root, "first").build() == LINKS
 
 
 def test_a_cache_that_cannot_be_written_links_in_the_workspace_once(
@@ -394,7 +382,7 @@ def test_a_cache_that_cannot_be_written_links_in_the_workspace_once(
     monkeypatch.setattr(
         execute,
         "object_store",
-        lambda session: ObjectStore((session.context.state / "store",)),
+        lambda here: ObjectStore((here.context.state / "store",)),
     )
     assert second.build() == EVERYTHING
     assert second.build() == []

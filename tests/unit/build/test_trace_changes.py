@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.build.trace_changes import changes_in_lock, outputs_apart
 from orchestrator.trace.lock import pack_runs, runs_path, write_lock
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 
 OLD, NEW, NOWHERE = "a" * 64, "b" * 64, "c" * 64
@@ -69,7 +70,7 @@ def test_how_far_results_are_apart(old: dict[str, Any], new: dict[str, Any], tol
 def traced(folder: Path, identity: TraceIdentity, *outputs: dict[str, Any]) -> Trace:
     """A trace whose lock is written."""
     packed, digest = pack_runs(result(*outputs))
-    trace = Trace("a", "m", identity, ("x::a",), {"x::a": 1}, {}, outputs=digest)
+    trace = Trace("a", "m", identity, (Op("x::a"),), {Op("x::a"): 1}, {}, outputs=digest)
     write_lock(folder, trace, packed)
     return trace
 
@@ -77,7 +78,15 @@ def traced(folder: Path, identity: TraceIdentity, *outputs: dict[str, Any]) -> T
 def told(folder: Path, identity: TraceIdentity, *outputs: dict[str, Any]) -> list[str] | None:
     """What is told of a newer trace."""
     _, digest = pack_runs(result(*outputs))
-    new = Trace("a", "m", identity, ("x::a",), {"x::a": 1, "x::b": 2}, {}, outputs=digest)
+    new = Trace(
+        "a",
+        "m",
+        identity,
+        (Op("x::a"),),
+        {Op("x::a"): 1, Op("x::b"): 2},
+        {},
+        outputs=digest,
+    )
     changes = changes_in_lock(folder, folder, new, result(*outputs), RUNTIMES)
     return None if changes is None else list(map(str, changes))
 
@@ -96,7 +105,7 @@ def test_an_app_that_moves_to_another_runtime(tmp_path: Path) -> None:
         "runtime (pytorch_1_13 -> pytorch_2_6)",
     ]
     sizes = {IDENTITY.runtime: 1_710_000, MOVED.runtime: 1_930_000}
-    moved = Trace("a", "m", MOVED, ("x::a",), {"x::a": 1}, {})
+    moved = Trace("a", "m", MOVED, (Op("x::a"),), {Op("x::a"): 1}, {})
     (*_, change) = (
         changes_in_lock(
             tmp_path,

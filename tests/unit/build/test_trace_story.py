@@ -5,39 +5,51 @@ The tracer is a function here; the real one runs in tests/integration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from core_toy import CORE, make_index
+from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.build import trace as tracing
+from orchestrator.build.invocation import Invocation
+from orchestrator.build.native import NATIVE
 from orchestrator.build.on_demand import UnsureRecordingError
-from orchestrator.build.prepare import NATIVE
 from orchestrator.build.trace import (
     IndexIncompleteError,
     ModelFailedError,
     TracedApp,
     TracedModel,
 )
-from orchestrator.canonical.lock import Shipped
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.declared import App
 from orchestrator.models.checks import (
     ExtraArgumentsError,
     LapackMissingError,
     Misfit,
     MissingArgumentsError,
 )
-from orchestrator.models.listing import Listing
-from orchestrator.pytorch.dialects import load_version
 from orchestrator.system.process import LOCAL
+from orchestrator.system.reading import file_sha256
 from orchestrator.trace.difference import Change
 from orchestrator.trace.lock import UnfitRecordingError, read_runs
 from orchestrator.values.operators import Arguments
-from orchestrator.values.trace import TraceIdentity
 from orchestrator.verify.verdict import RunnerResult
+from tests.ptl import (
+    MODULE,
+    bytecode,
+    code,
+    function,
+    instruction,
+    model,
+    number,
+    operator,
+    tuple_of,
+)
 
 Tracer = Callable[[int], RunnerResult]
 # Of aten::relu, with too many and too few.
@@ -59,10 +71,51 @@ class Traced:
     missing: tuple[str, ...]
 
 
-LISTING = Listing("__torch__.M.forward", ("LOAD", "OP", "RET"))
+def a_model(*misfits: Misfit) -> bytes:
+    """One that calls aten::relu as these do, each in its method; without any, in forward."""
+    given = {one.method: one.arguments for one in misfits} or {"forward": 1}
+    rows = (instruction("LOAD", 1), instruction("OP", 0), instruction("RET"))
+    return model(
+        bytecode(
+            *(
+                function(
+                    f"{MODULE}.{method}",
+                    code(
+                        tuple_of(*rows),
+                        operators=tuple_of(operator("aten::relu", count=count)),
+                        registers=number(1),
+                    ),
+                )
+                for method, count in given.items()
+            )
+        )
+    )
 
 
-def result(number: int, *operators: str, error: dict[str, Any] | None = None) -> RunnerResult:
+def workspace(root: Path, apps: Mapping[str, Mapping[str, bytes]], **more: Any) -> Invocation:
+    """One with these apps, each with its models by name, on a runtime that has aten::relu."""
+    texts = dict[str, str]()
+    for app, models in apps.items():
+        rows = "".join(f"  - {{file: {name}.ptl, inputs: [{{args: []}}]}}\n" for name in models)
+        texts[app] = f"models:\n{rows}targets: [linux-x86_64]\n"
+        for name, content in models.items():
+            file = root / "apps" / app / f"{name}.ptl"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    declared = root / "tree/aten/src/ATen/native/native_functions.yaml"
+    declared.parent.mkdir(parents=True, exist_ok=True)
+    declared.write_text("- func: relu(Tensor self) -> Tensor\n")
+    runtime = toy_runtime(
+        folders={"tree": str(root / "tree")},
+        index=make_index(registrations=[("aten::relu", "CPU", CORE, ())]),
+    )
+    return toy_invocation(root, texts, ready=[runtime], **more)
+
+
+def result(
+    number: int, *operators: str, error: dict[str, Any] | None = None, methods: int = 1
+) -> RunnerResult:
+    """What a tracer says of a model with so many methods."""
     run = {"method": "forward", "index": 0, "output": {"int": number}, "error": None}
     recording = {
         "root_operators": [{"name": o, "overload": "", "calls": 1} for o in operators],
@@ -76,7 +129,7 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
         "failed_in": ["aten::linear", "aten::addmm"] if error else [],
     }
     runs = [] if error else [run]
-    recorded = {"trace": recording, "coverage": ["110"]}
+    recorded = {"trace": recording, "coverage": methods * ["110"]}
     return RunnerResult(0, {"runs": runs, "error": error, **recorded})
 
 
@@ -86,13 +139,7 @@ Several = Callable[
 
 
 @pytest.fixture
-def file_digest() -> list[str]:
-    """The digest of a model's file now; it had that of 64 a's when it was read."""
-    return ["a" * 64]
-
-
-@pytest.fixture
-def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_digest: Sequence[str]) -> Several:
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
     """Traces models in `tracer`, which is given the number of the run; what memory was filled with
     in each comes last."""
 
@@ -105,35 +152,10 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_digest: Sequen
             return tracer(len(fills) - 1)
 
         monkeypatch.setattr(tracing, "run_model", fake)
-        app = SimpleNamespace(
-            name="a",
-            folder=tmp_path,
-            place=Place("apps/a/app.yaml"),
-            config=SimpleNamespace(
-                models=[SimpleNamespace(name=name, file=f"{name}.ptl") for name in names]
-            ),
-        )
-        session = SimpleNamespace(
-            log=lambda _: None,
-            backends=("CPU", "QuantizedCPU"),
-            shipped=lambda _, model: Shipped(tmp_path / model.file, tmp_path / model.file),
-            context=SimpleNamespace(root=tmp_path, env={}, runner=LOCAL),
-            runtime=SimpleNamespace(
-                version=load_version("1.13.1"), index=SimpleNamespace(units=())
-            ),
-            model=lambda *_: SimpleNamespace(sha256="a" * 64),
-            trace_identity=lambda *_: TraceIdentity(
-                file_digest[0], "b" * 64, "bundled", (), "c" * 16
-            ),
-            misfits=lambda *_: misfits,
-            runtime_names={"b" * 64: "stable"},
-            listings=lambda *_: (LISTING,),
-        )
+        here = workspace(tmp_path, {"a": dict.fromkeys(names, a_model(*misfits))})
+        app = here.workspace.apps["a"]
         models, errors = tracing._trace_models(
-            session,  # type: ignore[arg-type]
-            app,  # type: ignore[arg-type]
-            tracing._in_tracer(session, app, "tracer"),  # type: ignore[arg-type]
-            True,
+            here, here.runtimes.of("a"), app, tracing._in_tracer(here, app, "tracer"), True
         )
         return models, errors, fills
 
@@ -149,7 +171,7 @@ def traced(tmp_path: Path, several: Several) -> Callable[..., Traced]:
         for error in errors:
             raise error
         (one,) = models
-        runs = read_runs(tmp_path, one.trace, tmp_path)
+        runs = read_runs(tmp_path / "apps/a", one.trace, tmp_path)
         missing = tuple(text for method in one.methods for text in method.missing)
         return Traced(runs, one.uncompared, one.misfits, one.changes, tuple(fills), missing)
 
@@ -167,23 +189,26 @@ def test_a_steady_model_is_run_with_all_that_fresh_memory_may_hold(traced: Trace
 
 
 def test_a_model_that_is_saved_while_it_is_traced_gets_no_lock(
-    several: Several, tmp_path: Path, file_digest: list[str]
+    several: Several, tmp_path: Path
 ) -> None:
     """Its lock would have the new file's digest, with what the old one did."""
+    file, digests = tmp_path / "apps/a/m.ptl", list[str]()
 
     def tracer(number: int) -> RunnerResult:
         if number == 1:
-            file_digest[0] = "d" * 64
+            digests.append(file_sha256(file))
+            file.write_bytes(a_model(EXTRA))
+            digests.append(file_sha256(file))
         return result(3, "aten::relu")
 
     _, (error,), _ = several(tracer)
     assert error.render().rstrip() == (
-        "m.ptl: error: the model m was saved while it was traced\n"
-        f"  expected: {'a' * 64}\n"
-        f"  seen:     {'d' * 64}\n"
+        "apps/a/m.ptl: error: the model m was saved while it was traced\n"
+        f"  expected: {digests[0]}\n"
+        f"  seen:     {digests[1]}\n"
         "  do:       run: ./orchestrate trace //apps/a"
     )
-    assert not (tmp_path / "traces").exists()
+    assert not (tmp_path / "apps/a/traces").exists()
 
 
 def test_a_model_that_fails_does_not_stop_the_others(several: Several, tmp_path: Path) -> None:
@@ -196,14 +221,14 @@ def test_a_model_that_fails_does_not_stop_the_others(several: Several, tmp_path:
     )
     assert [one.trace.model for one in models] == ["b"]
     assert [(one.what, one.place) for one in errors] == [
-        ("the model a does not run on its inputs", Place("a.ptl")),
-        ("the model c does not run on its inputs", Place("c.ptl")),
+        ("the model a does not run on its inputs", Place("apps/a/a.ptl")),
+        ("the model c does not run on its inputs", Place("apps/a/c.ptl")),
     ]
     assert fills == [None, None, 0x55, 0xAA, None]
-    assert not (tmp_path / "traces").exists()
+    assert not (tmp_path / "apps/a/traces").exists()
     models, errors, _ = several(lambda _: result(3, "aten::relu"), names=("a", "b"))
     assert errors == ()
-    written = sorted(path.name for path in (tmp_path / "traces").iterdir())
+    written = sorted(path.name for path in (tmp_path / "apps/a/traces").iterdir())
     assert written == ["a.runs.zst", "a.yaml", "b.runs.zst", "b.yaml"]
 
 
@@ -211,7 +236,7 @@ def test_what_did_not_run_is_told_and_kept_in_the_lock(traced: Trace, tmp_path: 
     assert traced(lambda _: result(3, "aten::relu")).missing == ("instructions 2",)
     assert (
         "  __torch__.M.forward:\n    instructions: 3\n    ways: 0\n    unrun: '2'\n"
-        in (tmp_path / "traces/m.yaml").read_text()
+        in (tmp_path / "apps/a/traces/m.yaml").read_text()
     )
 
 
@@ -226,7 +251,7 @@ def test_what_is_not_of_the_models_instructions_is_refused(
 
     with pytest.raises(UnfitRecordingError, match="what was recorded of m does not fit the model"):
         traced(tracer)
-    assert not (tmp_path / "traces").exists()
+    assert not (tmp_path / "apps/a/traces").exists()
 
 
 def test_what_changed_in_the_lock_is_told(traced: Trace) -> None:
@@ -265,8 +290,8 @@ def test_a_model_that_draws_and_seeds_is_compared(traced: Trace) -> None:
 def test_a_call_that_the_runtime_cannot_make_does_no_harm_where_it_is_not_reached(
     traced: Trace,
 ) -> None:
-    seen = traced(lambda _: result(3, "aten::neg"), EXTRA, MISSING)
-    assert seen.misfits == ("aten::relu with 2 in forward", "aten::relu with 0 in other")
+    seen = traced(lambda _: result(3, "aten::neg", methods=2), EXTRA, MISSING)
+    assert seen.misfits == ("aten::relu with 0 in other", "aten::relu with 2 in forward")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +314,7 @@ def test_a_call_that_the_runtime_cannot_make_is_told_where_it_is_reached(
 
     with pytest.raises(error) as caught:
         traced(run, misfit)
-    assert (caught.value.place, caught.value.seen) == (Place("m.ptl"), seen)  # type: ignore[attr-defined]
+    assert (caught.value.place, caught.value.seen) == (Place("apps/a/m.ptl"), seen)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +332,7 @@ def test_any_run_that_fails_fails_the_model(traced: Trace, failing: int, do: str
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda number: result(1, error=error if number == failing else None))
     assert caught.value.render() == (
-        "m.ptl: error: the model m does not run on its inputs\n"
+        "apps/a/m.ptl: error: the model m does not run on its inputs\n"
         "  seen:     RUN_FAILED: no words\n"
         f"  do:       {do}\n"
         "  | raised in aten::linear, which called aten::addmm"
@@ -321,7 +346,7 @@ def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
     with pytest.raises(LapackMissingError) as caught:
         traced(lambda _: failed)
     assert caught.value.render() == (
-        "m.ptl: error: this model calls an operator of LAPACK, which this runtime is built"
+        "apps/a/m.ptl: error: this model calls an operator of LAPACK, which this runtime is built"
         " without\n"
         "  expected: operators of PyTorch 1.13.1 that have kernels without LAPACK\n"
         "  seen:     aten::linalg_svdvals\n"
@@ -386,7 +411,7 @@ def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda _: RunnerResult(-11, None, "a word\n"))
     assert caught.value.render() == (
-        "m.ptl: error: the model m crashed while it was traced\n"
+        "apps/a/m.ptl: error: the model m crashed while it was traced\n"
         "  seen:     it was killed by SIGSEGV\n"
         "  do:       run the model in PyTorch on the same inputs\n"
         "  | a word"
@@ -397,7 +422,7 @@ def test_a_tracer_for_another_processor_is_told(traced: Trace) -> None:
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda _: RunnerResult(-4, None))
     assert caught.value.render() == (
-        "m.ptl: error: the model m crashed while it was traced\n"
+        "apps/a/m.ptl: error: the model m crashed while it was traced\n"
         "  seen:     it was killed by SIGILL\n"
         "  do:       this processor does not have an instruction of the library, or a check of the"
         " compiler's stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the"
@@ -411,43 +436,34 @@ def test_what_the_closure_lacks_is_a_fault_of_the_index(traced: Trace) -> None:
         traced(lambda _: result(1, error=error))
 
 
-def test_a_model_that_is_refused_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_refused_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each refused model is told; the app of one gets no tracer."""
-    good, bad = (
-        SimpleNamespace(name=name, config=SimpleNamespace(models=models))
-        for name, models in (("good", ("a",)), ("bad", ("b", "c", "d")))
-    )
-
-    def model(_: object, name: str) -> None:
-        if name in ("b", "d"):
-            raise OrchestratorError(f"{name} is damaged")
-
-    session = SimpleNamespace(of=lambda _: SimpleNamespace(model=model))
+    apps = {"good": {"a": a_model()}, "bad": {"b": b"", "c": a_model(), "d": b"no archive"}}
+    here = workspace(tmp_path, apps)
+    good, bad = (here.workspace.apps[name] for name in apps)
     asked = list[str]()
 
     def in_tracers(_: object, apps: Sequence[Any], *__: object) -> dict[str, TracedApp]:
         asked.extend(app.name for app in apps)
         return {app.name: TracedApp(app, (), "tracer", 7, 0) for app in apps}
 
+    def trace(*apps: App) -> Sequence[TracedApp]:
+        view: Any = None
+        return tracing.trace_apps(here, apps, recorder="tracer", jobs=None, view=view)
+
     monkeypatch.setattr(tracing, "_trace_in_tracers", in_tracers)
-    traced = tracing.trace_apps(
-        session,  # type: ignore[arg-type]
-        [bad, good],  # type: ignore[list-item]
-        recorder="tracer",
-        jobs=None,
-        view=lambda *_: None,  # type: ignore[arg-type]
-    )
+    traced = trace(bad, good)
     assert asked == ["good"]
     assert [(one.app.name, one.units) for one in traced] == [("bad", 0), ("good", 7)]
-    assert [error.what for error in traced[0].errors] == ["b is damaged", "d is damaged"]
+    none = "this is not a .ptl model"
+    assert [(error.what, error.place) for error in traced[0].errors] == [
+        (none, Place("apps/bad/b.ptl")),
+        (none, Place("apps/bad/d.ptl")),
+    ]
     monkeypatch.setattr(tracing, "_trace_in_tracers", None)
-    (alone,) = tracing.trace_apps(
-        session,  # type: ignore[arg-type]
-        [bad],  # type: ignore[list-item]
-        recorder="tracer",
-        jobs=None,
-        view=lambda *_: None,  # type: ignore[arg-type]
-    )
+    (alone,) = trace(bad)
     assert len(alone.errors) == 2
 
 
@@ -455,7 +471,8 @@ class Recorded:
     """Traces one app, `a`, whose recorders are functions here; the real ones are in
     tests/integration."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
         self.available, self.errors = True, list[OrchestratorError]()
         self.said, self.in_tracers = list[str](), list[tuple[str, bool]]()
         self.completed = list[Sequence[object]]()
@@ -473,23 +490,21 @@ class Recorded:
         return {app.name: TracedApp(app, (), "tracer", 7, 0) for app in apps}
 
     def traced(self, **recorder: Any) -> TracedApp:
-        on = SimpleNamespace(log=self.said.append)
-        app: Any = SimpleNamespace(name="a", config=SimpleNamespace(models=()))
-        session: Any = SimpleNamespace(of=lambda _: on)
-        view: Any = None
-        (one,) = tracing.trace_apps(session, [app], jobs=None, view=view, **recorder)
+        here = workspace(self.root, {"a": {"m": a_model()}}, log=self.said.append)
+        app, view = here.workspace.apps["a"], cast(Any, None)
+        (one,) = tracing.trace_apps(here, [app], jobs=None, view=view, **recorder)
         return one
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    return Recorded(monkeypatch)
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    return Recorded(tmp_path, monkeypatch)
 
 
 def test_models_are_recorded_in_the_development_library(recorded: Recorded) -> None:
     one = recorded.traced()
     assert (one.recorder, one.units, one.compiled) == ("development library", 5, 2)
-    assert recorded.completed == [()]
+    assert recorded.completed == [one.app.config.models]
     assert recorded.in_tracers == []
 
 

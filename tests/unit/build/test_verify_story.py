@@ -8,11 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from toy_workspace import toy_invocation
 
 from orchestrator.build import verify as story
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.selected import OtherSelectionError, require_held, require_selection
 from orchestrator.build.verify import verified_threads, verify_library
-from orchestrator.canonical.lock import Shipped
 from orchestrator.errors import Place
 from orchestrator.values.config import CORES
 from orchestrator.verify.verdict import RunnerResult, VerifyResult
@@ -38,9 +39,22 @@ def test_the_threads_that_models_are_verified_with(
     assert verified_threads(app) == verified  # type: ignore[arg-type]
 
 
+ABI = "linux-x86_64"
+APP = f"""\
+models: [{{file: models/net.ptl}}]
+targets: [{ABI}]
+"""
+
+
+def invocation(root: Path) -> Invocation:
+    """An invocation with an app of one model, whose variants run on this machine."""
+    compiler: Any = SimpleNamespace(running=lambda *_: SimpleNamespace(prefix=()))
+    return toy_invocation(root, {"app": APP}, found={ABI: compiler})
+
+
 @pytest.mark.parametrize(("given", "status"), [(1, "ok"), (2, "failed")])
 def test_the_delivered_file_is_run_besides_the_original(
-    given: int, status: str, monkeypatch: pytest.MonkeyPatch
+    given: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`given`: what the delivered file's run gives, where 1 was recorded."""
 
@@ -48,7 +62,8 @@ def test_the_delivered_file_is_run_besides_the_original(
         run = {"method": "forward", "index": 0, "output": {"int": output}, "error": None}
         return {"runs": [run], "error": None}
 
-    original, delivered = Path("app/net.ptl"), Path("dist/share/app/models/net.ptl")
+    original = tmp_path / "apps/app/models/net.ptl"
+    delivered = Path("dist/share/app/models/net.ptl")
     ran = list[Path]()
 
     def run_model(argv: object, file: Path, *_: object, **how: object) -> RunnerResult:
@@ -57,19 +72,14 @@ def test_the_delivered_file_is_run_besides_the_original(
 
     monkeypatch.setattr(story, "run_model", run_model)
     monkeypatch.setattr(story, "read_runs", lambda *_: runs(1))
-    session: Any = SimpleNamespace(
-        running=lambda abi: SimpleNamespace(prefix=()),
-        context=SimpleNamespace(env={}, root=Path(), runner=None),
-        shipped=lambda app, model: Shipped(original, original),
-    )
-    config = SimpleNamespace(models=(SimpleNamespace(name="net"),))
-    app: Any = SimpleNamespace(threads=1, folder=Path("app"), config=config)
+    here = invocation(tmp_path)
+    app = here.workspace.apps["app"]
     trace: Any = object()
     library = (Path("driver"), Path("lib/libapp_torch.so"), ())
-    (result,) = verify_library(session, app, "abi", [trace], *library, {"net": delivered}, None)
+    (result,) = verify_library(here, app, ABI, [trace], *library, {"net": delivered}, None)
     assert ran == [original, delivered]
     assert result.status == status
-    (without,) = verify_library(session, app, "abi", [trace], *library, {}, None)
+    (without,) = verify_library(here, app, ABI, [trace], *library, {}, None)
     assert (without.status, ran[2:]) == ("ok", [original])
 
 
@@ -149,22 +159,17 @@ class Processor:
 
 
 def verified(
-    processor: Processor, levels: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    processor: Processor, levels: tuple[str, ...], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> VerifyResult:
     """The verdict on a model in a library with these levels."""
     recorded = {"method": "forward", "index": 0, "output": {"int": 1}, "error": None}
     monkeypatch.setattr(story, "run_model", processor.run_model)
     monkeypatch.setattr(story, "read_runs", lambda *_: {"runs": [recorded], "error": None})
-    session: Any = SimpleNamespace(
-        running=lambda abi: SimpleNamespace(prefix=()),
-        context=SimpleNamespace(env={}, root=Path(), runner=None),
-        shipped=lambda app, model: Shipped(Path("net.ptl"), Path("net.ptl")),
-    )
-    config = SimpleNamespace(models=(SimpleNamespace(name="net"),))
-    app: Any = SimpleNamespace(threads=1, folder=Path("app"), config=config)
+    here = invocation(root)
     trace: Any = object()
     library = (Path("driver"), Path("lib/libapp_torch.so"), levels)
-    (result,) = verify_library(session, app, "abi", [trace], *library, {}, None)
+    app = here.workspace.apps["app"]
+    (result,) = verify_library(here, app, ABI, [trace], *library, {}, None)
     return result
 
 
@@ -187,11 +192,12 @@ def test_every_level_is_run_that_the_processor_has(
     levels: tuple[str, ...],
     at: tuple[str, ...],
     lacking: tuple[str, ...],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The one that runs the model: an emulator's, or another one's behind the kernel."""
     processor = Processor(has)
-    result = verified(processor, levels, monkeypatch)
+    result = verified(processor, levels, tmp_path, monkeypatch)
     assert processor.asked[0] is None
     assert {*at} <= {*processor.asked[1:]} <= {"baseline", *levels}
     assert len(processor.asked) == len({*processor.asked})
@@ -199,29 +205,32 @@ def test_every_level_is_run_that_the_processor_has(
 
 
 def test_a_level_is_run_that_the_library_uses_only_where_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AVX-512 where the processor computes 512 bits in two halves."""
     processor = Processor(("avx2", "avx512"), slow="avx512")
-    result = verified(processor, ("avx2", "avx512"), monkeypatch)
+    result = verified(processor, ("avx2", "avx512"), tmp_path, monkeypatch)
     assert processor.asked == [None, "baseline", "avx512"]
     assert (result.levels, result.levels_not_run) == (("baseline", "avx512"), ())
 
 
 def test_a_run_at_another_level_than_it_was_told_counts_for_none(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What starts the program drops the variable: all runs are at the highest level."""
     processor = Processor(("avx2", "avxvnni"), keeps=False)
-    result = verified(processor, VNNI, monkeypatch)
+    result = verified(processor, VNNI, tmp_path, monkeypatch)
     assert processor.asked == [None, "baseline", "avx2", "avx512vnni"]
     assert (result.status, result.levels) == ("ok", ())
     assert result.levels_not_run == ("baseline", "avx2", "avx512vnni")
 
 
-def test_a_run_that_dies_at_a_lower_level_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_dies_at_a_lower_level_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It says of no level, and is not taken for one that did not run."""
-    result = verified(Processor(("avx2", "avxvnni"), dies_at="avx2"), VNNI, monkeypatch)
+    processor = Processor(("avx2", "avxvnni"), dies_at="avx2")
+    result = verified(processor, VNNI, tmp_path, monkeypatch)
     assert (result.status, result.levels_not_run) == ("failed", ("avx512vnni",))
     assert [str(failure) for failure in result.failures] == [
         "net, at CPU level avx2: the model runner was killed by SIGILL"

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from test_elementwise import app
 from test_load import good_workspace
+from toy_workspace import toy_invocation
 
 from orchestrator.build.watch import is_traced
 from orchestrator.load.sources import files_on_disk
-from orchestrator.load.workspace import load_workspace
-from orchestrator.trace.lock import parse_lock
+from orchestrator.trace.lock import write_lock
+from orchestrator.values.trace import Trace
 
-ROOT = Path(__file__).parents[3]
 APP = """\
 models: [{file: small.ptl}]
 targets: [linux-x86_64]
@@ -26,6 +25,17 @@ sources:
   include: [include]
   licence: {expression: MIT, file: LICENSE}
 """
+TWO_MODELS = """\
+models: [{file: small.ptl}, {file: large.ptl}]
+targets: [linux-x86_64]
+sources: {files: [src/*.cpp]}
+"""
+RECORDED: dict[str, Any] = {
+    "root_operators": ("aten::relu",),
+    "called_operators": {},
+    "kernel_tags": {},
+    "outputs": "d" * 64,
+}
 
 
 def write(folder: Path, *names: str) -> None:
@@ -62,24 +72,22 @@ def test_folders_that_are_gone_have_no_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stale", ["", "model", "sources"])
-def test_an_app_is_traced_where_each_lock_is_current(stale: str) -> None:
-    inker = load_workspace(ROOT, {"HOME": "/home"}).apps["inker"]
-    locks = {
-        model.name: parse_lock((inker.folder / f"traces/{model.name}.yaml").read_text(), "lock")
-        for model in inker.config.models
-    }
-
-    def identity(_: Any, model: Any) -> Any:
-        made = locks[model.name].identity
-        changes: dict[str, Any] = {stale: "0" * 64} if stale and model.name == "outline" else {}
-        return replace(made, **changes)
-
-    session = cast(Any, SimpleNamespace(of=lambda _: SimpleNamespace(trace_identity=identity)))
-    assert is_traced(session, inker) == (not stale)
+def test_an_app_is_traced_where_each_lock_is_current(stale: str, tmp_path: Path) -> None:
+    folder = tmp_path / "apps/toy"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src/a.cpp").write_text("int a;\n")
+    here = toy_invocation(tmp_path, {"toy": TWO_MODELS})
+    declared = here.workspace.apps["toy"]
+    for model in declared.config.models:
+        identity = here.models.trace_identity(declared, model)
+        write_lock(folder, Trace("toy", model.name, identity, **RECORDED), b"")
+    if stale == "model":
+        (folder / "large.ptl").write_bytes(b"another")
+    elif stale == "sources":
+        (folder / "src/a.cpp").write_text("int b;\n")
+    assert is_traced(toy_invocation(tmp_path), declared) == (not stale)
 
 
 def test_an_app_without_locks_is_not_traced(tmp_path: Path) -> None:
-    root = good_workspace(tmp_path)
-    camera = load_workspace(root, {"HOME": str(root)}).apps["camera"]
-    session = cast(Any, SimpleNamespace(of=lambda _: None))
-    assert not is_traced(session, camera)
+    here = toy_invocation(good_workspace(tmp_path))
+    assert not is_traced(here, here.workspace.apps["camera"])

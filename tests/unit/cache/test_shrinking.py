@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.build.execute import object_store
-from orchestrator.build.session import Session
+from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.store_in_use import store_in_use
 from orchestrator.cache.pruning import Removed, entries, shrink
 from orchestrator.cache.store import ObjectStore
@@ -158,18 +158,18 @@ class Workspace:
         self.state = ensure_folder(root / "state", "state")
         self.context = Context(root, self.cache, self.state, root / "dist", {})
         self.said: list[str] = []
-        self.add(self.session(), "old").unlink()
+        self.add(self.invocation(), "old").unlink()
         time.sleep(1.1)
 
-    def session(self) -> Session:
-        return Session(self.context, self.said.append)
+    def invocation(self) -> Invocation:
+        return load(self.context, self.said.append)
 
-    def add(self, session: Session, name: str) -> Path:
+    def add(self, here: Invocation, name: str) -> Path:
         name = f"objects/ab/{name}.o"
         path = self.state / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(name.encode() * (60 * MB // len(name)))
-        assert object_store(session).put(name, path)
+        assert object_store(here).put(name, path)
         return path
 
 
@@ -189,14 +189,14 @@ def test_a_command_that_added_to_the_store_says_what_it_removed(
     workspace: Workspace, fails: bool
 ) -> None:
     """Its own entries stay, though they are above the size. One that added nothing looks not."""
-    with store_in_use(workspace.session()):
+    with store_in_use(workspace.invocation()):
         pass
     assert (left(workspace.cache), workspace.said) == (["old"], [])
-    session = workspace.session()
+    here = workspace.invocation()
     try:
-        with store_in_use(session):
+        with store_in_use(here):
             for name in ("new", "newer"):
-                workspace.add(session, name).unlink()
+                workspace.add(here, name).unlink()
             if fails:
                 raise OrchestratorError("the model does not run")
     except OrchestratorError:
@@ -206,15 +206,15 @@ def test_a_command_that_added_to_the_store_says_what_it_removed(
 
 def test_another_process_has_the_workspace(workspace: Workspace) -> None:
     """It may be linking what is there: only what nobody links goes."""
-    session = workspace.session()
-    linked = workspace.add(session, "linked")
+    here = workspace.invocation()
+    linked = workspace.add(here, "linked")
     time.sleep(1.1)
-    with workspace_lock(workspace.state, False, workspace.said.append), store_in_use(session):
-        workspace.add(session, "new").unlink()
+    with workspace_lock(workspace.state, False, workspace.said.append), store_in_use(here):
+        workspace.add(here, "new").unlink()
     assert linked.exists()
     assert (left(workspace.cache), workspace.said) == (["linked", "new"], [TOLD])
-    with store_in_use(session):
-        workspace.add(session, "newer").unlink()
+    with store_in_use(here):
+        workspace.add(here, "newer").unlink()
     assert not linked.exists()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from orchestrator.canonical.lock import Rewrite
 from orchestrator.canonical.pricing import Candidate, affordable
+from orchestrator.values.operators import OperatorName as Op
 
 BYTES = {"a": 10, "b": 20, "c": 5, "d": 100, "x": 7}
 
@@ -23,18 +24,18 @@ class Models:
 
     def again(self, model: str, left: Mapping[str, int]) -> Candidate:
         self.converted.append((model, frozenset(left)))
-        before = frozenset(self.models[model])
+        before = frozenset(map(Op, self.models[model]))
         after, rows = set(before), []
         for name, (old, new) in self.rewrites.items():
             if name not in left and old in before:
-                after = (after - {old}) | set(new)
+                after = (after - {old}) | set(map(Op, new))
                 rows.append(rewrite(name, old, *new))
         return Candidate(model, (before, frozenset(after)), tuple(rows), left)
 
     def chosen(self, others: str = "") -> tuple[Candidate, ...]:
         first = [self.again(model, {}) for model in self.models]
         self.converted.clear()
-        return affordable(first, frozenset(others), size, self.again)
+        return affordable(first, frozenset(map(Op, others)), size, self.again)
 
 
 def size(roots: frozenset[str]) -> int:

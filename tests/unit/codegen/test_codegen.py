@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from core_toy import GOLDEN, session
+from core_toy import GOLDEN, real_runtime, this_checkout
 from golden_files import Golden
 
 from orchestrator.codegen.registrations import (
@@ -27,14 +27,15 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.fingerprint import text_digest
+from orchestrator.values.operators import OperatorName as Op
 
 REQUEST = RegistrationRequest(
-    operators=("aten::add.Tensor", "aten::empty.memory_format"),
-    calls=("aten::_pin_memory", "aten::is_pinned"),
+    operators=(Op("aten::add.Tensor"), Op("aten::empty.memory_format")),
+    calls=(Op("aten::_pin_memory"), Op("aten::is_pinned")),
     kernels=(
-        ("CPU", ("aten::add.Tensor", "aten::empty.memory_format")),
+        ("CPU", (Op("aten::add.Tensor"), Op("aten::empty.memory_format"))),
         ("CompositeImplicitAutograd", ()),
-        ("QuantizedCPU", ("aten::empty.memory_format",)),
+        ("QuantizedCPU", (Op("aten::empty.memory_format"),)),
     ),
 )
 # Stands in for torchgen_worker.py: it writes one line a file, and counts how often it ran.
@@ -84,8 +85,8 @@ def test_keys_are_split_into_shared_and_own_units() -> None:
 
 
 def test_kernels_that_are_only_called_have_units_too() -> None:
-    direct = (("CPU", ("aten::mul.out",)), ("SparseCPU", ("aten::mul.out",)))
-    request = RegistrationRequest((), (), (("QuantizedCPU", ("aten::relu",)),), direct)
+    direct = (("CPU", (Op("aten::mul.out"),)), ("SparseCPU", (Op("aten::mul.out"),)))
+    request = RegistrationRequest((), (), (("QuantizedCPU", (Op("aten::relu"),)),), direct)
     assert request.shared_keys(DIALECT.keys) == ("CPU",)
     assert request.own_keys(DIALECT.keys) == ("QuantizedCPU", "SparseCPU")
 
@@ -123,13 +124,13 @@ def test_the_shared_unit_is_the_files_one_after_another(
 def test_kernels_that_entry_points_call_are_in_the_shared_unit(
     tree: Path, tmp_path: Path, golden: Golden
 ) -> None:
-    request = replace(REQUEST, resolved=(("aten::mul.out", "CPU"),))
+    request = replace(REQUEST, resolved=((Op("aten::mul.out"), "CPU"),))
     units = generate_registrations([request], toy(tree), tree, tmp_path / "cache", os.environ)[
         request
     ]
     shared = units[0]
     golden(GOLDEN / "registrations-resolved.cpp", shared.path.read_text())
-    other = replace(REQUEST, resolved=(("aten::add.out", "CPU"),))
+    other = replace(REQUEST, resolved=((Op("aten::add.out"), "CPU"),))
     others = generate_registrations([other], toy(tree), tree, tmp_path / "cache", os.environ)[other]
     changed = [one.name for one, two in zip(units, others, strict=True) if one.digest != two.digest]
     assert changed == ["registrations"]
@@ -137,7 +138,7 @@ def test_kernels_that_entry_points_call_are_in_the_shared_unit(
 
 def test_equal_requests_are_written_once(tree: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    other = RegistrationRequest(operators=("aten::add.Tensor",), calls=(), kernels=())
+    other = RegistrationRequest(operators=(Op("aten::add.Tensor"),), calls=(), kernels=())
     first = generate_registrations([REQUEST, REQUEST, other], toy(tree), tree, cache, os.environ)
     assert runs(tree) == 1
     assert generate_registrations([other, REQUEST], toy(tree), tree, cache, os.environ) == first
@@ -156,11 +157,11 @@ def test_a_units_digest_is_of_all_text_that_it_includes(tree: Path, tmp_path: Pa
     changed = RegistrationRequest(
         operators=REQUEST.operators,
         calls=REQUEST.calls,
-        kernels=(*REQUEST.kernels[:2], ("QuantizedCPU", ("aten::relu",))),
+        kernels=(*REQUEST.kernels[:2], ("QuantizedCPU", (Op("aten::relu"),))),
     )
     other = digests(changed)
     assert {name for name in first if first[name] != other[name]} == {"registrations-QuantizedCPU"}
-    called = digests(RegistrationRequest(REQUEST.operators, ("aten::relu",), REQUEST.kernels))
+    called = digests(RegistrationRequest(REQUEST.operators, (Op("aten::relu"),), REQUEST.kernels))
     assert {name for name in first if first[name] != called[name]} == {"operators"}
 
 
@@ -247,16 +248,17 @@ def test_no_stubs_are_no_unit(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_a_stub_defines_the_symbol_that_it_stands_for(tmp_path: Path) -> None:
-    here = session()
+    here = this_checkout()
+    runtime = here.runtimes.on("pytorch_1_13")
     (unit,) = generate_stubs(STUBS, tmp_path)
     assert unit.text is not None
     write_if_changed(unit.path, unit.text)
     flags = unit_flags(
         DIALECT.flags, language="c++", kernel=False, hot=False, optimize="size", purpose="release"
     )
-    out = tmp_path / "stubs.o"
+    out, cxx = tmp_path / "stubs.o", here.toolchains.of(here.toolchains.host).cxx
     subprocess.run(
-        [here.toolchain(here.host).cxx, *map(here.fill, flags), "-c", unit.path, "-o", out],
+        [cxx, *map(runtime.fill, flags), "-c", unit.path, "-o", out],
         env=compiler_environment(here.context.cache, os.environ),
         check=True,
     )
@@ -269,14 +271,18 @@ def test_a_stub_defines_the_symbol_that_it_stands_for(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_the_pinned_torchgen_registers_just_what_is_asked_for(tmp_path: Path) -> None:
-    tree = session().runtime.fetched.tree
+    tree = real_runtime().fetched.tree
     request = RegistrationRequest(
-        operators=("aten::add.Tensor", "aten::empty.memory_format", "aten::linear"),
-        calls=("aten::relu", "aten::t"),
+        operators=(
+            Op("aten::add.Tensor"),
+            Op("aten::empty.memory_format"),
+            Op("aten::linear"),
+        ),
+        calls=(Op("aten::relu"), Op("aten::t")),
         kernels=(
-            ("CPU", ("aten::add.Tensor", "aten::empty.memory_format")),
-            ("CompositeImplicitAutograd", ("aten::linear",)),
-            ("QuantizedCPU", ("aten::empty.memory_format",)),
+            ("CPU", (Op("aten::add.Tensor"), Op("aten::empty.memory_format"))),
+            ("CompositeImplicitAutograd", (Op("aten::linear"),)),
+            ("QuantizedCPU", (Op("aten::empty.memory_format"),)),
         ),
     )
     units = generate_registrations([request], DIALECT, tree, tmp_path, os.environ)[request]
@@ -303,12 +309,12 @@ def test_the_pinned_torchgen_registers_just_what_is_asked_for(tmp_path: Path) ->
 
 @pytest.mark.real
 def test_the_pinned_torchgen_writes_kernels_that_are_only_called(tmp_path: Path) -> None:
-    tree = session().runtime.fetched.tree
+    tree = real_runtime().fetched.tree
     request = RegistrationRequest(
-        operators=("aten::addmv",),
+        operators=(Op("aten::addmv"),),
         calls=(),
-        kernels=(("CPU", ("aten::addmv",)),),
-        direct=(("CPU", ("aten::mul.out",)),),
+        kernels=(("CPU", (Op("aten::addmv"),)),),
+        direct=(("CPU", (Op("aten::mul.out"),)),),
     )
     (unit, *_) = generate_registrations([request], DIALECT, tree, tmp_path, os.environ)[request]
     text = (unit.path.parent / "RegisterCPU.cpp").read_text()
@@ -322,20 +328,24 @@ def test_the_pinned_torchgen_writes_entry_points_that_call_a_kernel(
     tmp_path: Path, golden: Golden
 ) -> None:
     """One of each kind: a dense kernel, one for every backend, a factory, one in place."""
-    tree = session().runtime.fetched.tree
+    tree = real_runtime().fetched.tree
     resolved = (
-        ("aten::clamp.out", "CPU"),
-        ("aten::empty.memory_format", "CPU"),
-        ("aten::fill_.Scalar", "CPU"),
-        ("aten::new_empty_strided", "CompositeExplicitAutogradNonFunctional"),
-        ("aten::slice.Tensor", "CompositeExplicitAutograd"),
-        ("aten::t", "CompositeExplicitAutograd"),
+        (Op("aten::clamp.out"), "CPU"),
+        (Op("aten::empty.memory_format"), "CPU"),
+        (Op("aten::fill_.Scalar"), "CPU"),
+        (Op("aten::new_empty_strided"), "CompositeExplicitAutogradNonFunctional"),
+        (Op("aten::slice.Tensor"), "CompositeExplicitAutograd"),
+        (Op("aten::t"), "CompositeExplicitAutograd"),
     )
     direct = {key: tuple(name for name, of in resolved if of == key) for _, key in resolved}
     request = RegistrationRequest(
-        operators=("aten::add.Tensor",),
-        calls=("aten::add.Tensor", "aten::relu", *(name for name, _ in resolved)),
-        kernels=(("CPU", ("aten::add.Tensor",)),),
+        operators=(Op("aten::add.Tensor"),),
+        calls=(
+            Op("aten::add.Tensor"),
+            Op("aten::relu"),
+            *(name for name, _ in resolved),
+        ),
+        kernels=(("CPU", (Op("aten::add.Tensor"),)),),
         direct=tuple(sorted(direct.items())),
         resolved=resolved,
     )

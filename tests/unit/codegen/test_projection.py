@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from core_toy import GOLDEN, session
+from core_toy import GOLDEN, this_checkout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +16,16 @@ from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.index.model import UnitFacts
 from orchestrator.plan.flags import unit_flags
 from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 M = frozenset({"m"})
 SELECTION = Selection(
-    operators={"aten::add.Tensor": M, "aten::relu": M, "prim::TupleIndex": M},
+    operators={
+        Op("aten::add.Tensor"): M,
+        Op("aten::relu"): M,
+        Op("prim::TupleIndex"): M,
+    },
     kernel_dtypes={
         "add_stub": {"Long": M, "Float": M},
         "copy_": {"*": M, "Float": M},
@@ -45,12 +50,19 @@ def golden(name: str) -> str:
             UnitFacts(
                 "u.cpp",
                 1.0,
-                operators=("aten::sub.Tensor", "aten::relu", "aten::add.Tensor"),
+                operators=(
+                    Op("aten::sub.Tensor"),
+                    Op("aten::relu"),
+                    Op("aten::add.Tensor"),
+                ),
                 classes=("quantized.Linear",),
                 features=("FEATURE", "ANOTHER"),
             ),
         ),
-        ("lists_of_nothing", UnitFacts("u.cpp", 1.0, operators=("a::b",), classes=("c.D",))),
+        (
+            "lists_of_nothing",
+            UnitFacts("u.cpp", 1.0, operators=(Op("a::b"),), classes=("c.D",)),
+        ),
         ("open_tags", UnitFacts("u.cpp", 1.0, tags=("add_stub",), open_tags=True)),
         ("open_classes", UnitFacts("u.cpp", 1.0, classes=("other.Class",), open_classes=True)),
     ],
@@ -60,7 +72,7 @@ def test_the_exact_text(name: str, unit: UnitFacts) -> None:
 
 
 def test_everything_lists_nothing() -> None:
-    unit = UnitFacts("u.cpp", 1.0, tags=("add_stub",), operators=("a::b",), features=("F",))
+    unit = UnitFacts("u.cpp", 1.0, tags=("add_stub",), operators=(Op("a::b"),), features=("F",))
     assert projection_text(unit, Selection(everything=True)) == golden("everything")
 
 
@@ -68,7 +80,7 @@ def test_where_all_is_selected_upstreams_own_switches_stay() -> None:
     all_selected = UnitFacts("u.cpp", 1.0, tags=("copy_",))
     partly = UnitFacts("u.cpp", 1.0, tags=("copy_", "add_stub"))
     absent = UnitFacts("u.cpp", 1.0, tags=("copy_", "not_selected"))
-    without_tags = UnitFacts("u.cpp", 1.0, operators=("aten::relu",))
+    without_tags = UnitFacts("u.cpp", 1.0, operators=(Op("aten::relu"),))
     late = [
         "lta::dispatched" in (projection_text(unit, SELECTION) or "")
         for unit in (all_selected, partly, absent, without_tags)
@@ -91,7 +103,7 @@ def test_all_classes_need_no_list() -> None:
 
 
 def test_where_no_run_told_the_computed_tags_all_are_selected() -> None:
-    opened = UnitFacts("u.cpp", 1.0, tags=("t",), open_tags=True, operators=("aten::relu",))
+    opened = UnitFacts("u.cpp", 1.0, tags=("t",), open_tags=True, operators=(Op("aten::relu"),))
     all_tags = SELECTION.merge(Selection(kernel_dtypes={"*": {"*": M}}))
     text = projection_text(opened, all_tags)
     assert text is not None
@@ -110,7 +122,7 @@ def test_a_tag_without_dtypes_is_not_selected() -> None:
 def test_what_a_unit_does_not_mention_does_not_reach_it() -> None:
     more = SELECTION.merge(
         Selection(
-            operators={"aten::mul.Tensor": M},
+            operators={Op("aten::mul.Tensor"): M},
             kernel_dtypes={"mul_stub": {"Float": M}},
             custom_classes={"x.Y": M},
             build_features={"Z": M},
@@ -222,7 +234,8 @@ static_assert(BUILD_FEATURE_AVAILABLE("F"));
 )
 def test_a_compiler_selects_by_it(name: str, text: str, tmp_path: Path) -> None:
     """With PyTorch's own headers, and our shared header before upstream's."""
-    here = session()
+    here = this_checkout()
+    runtime = here.runtimes.on("pytorch_1_13")
     source = tmp_path / "check.cpp"
     source.write_text(text)
     flags = unit_flags(
@@ -230,8 +243,8 @@ def test_a_compiler_selects_by_it(name: str, text: str, tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [
-            str(here.toolchain(here.host).cxx),
-            *map(here.fill, flags),
+            str(here.toolchains.of(here.toolchains.host).cxx),
+            *map(runtime.fill, flags),
             *("-include", str(GOLDEN / "projections" / f"{name}.h")),
             *("-c", str(source), "-o", str(tmp_path / "check.o")),
         ],

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from test_load import good_workspace
 from test_output_schemas import ERROR, faults
+from toy_workspace import toy_runtime
 
 from orchestrator import cli
 from orchestrator.build.addon import Addon, Fits
@@ -21,12 +22,13 @@ from orchestrator.build.addon_models import Proof
 from orchestrator.build.export_model import ExportedModel
 from orchestrator.build.make_index import MadeIndex
 from orchestrator.build.make_library_index import MadeFeatures, MadeLibraryIndex
-from orchestrator.build.session import Session
+from orchestrator.build.runtimes import Runtimes
 from orchestrator.commands import addon, export, library, runtime
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.folders import ensure_folder
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.verify.verdict import VerifyResult
 
 ROOT = Path(__file__).parents[3]
@@ -115,7 +117,7 @@ def test_addon(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         tmp_path / "dist/addons/x",
         (tmp_path / "dist/addons/x.tar.zst", tmp_path / "dist/addons/x.deb"),
         "camera 1.0",
-        ("aten::sort",),
+        (Op("aten::sort"),),
         12_345,
         3,
         (
@@ -204,7 +206,7 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_export_for_bazel(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "prepare", lambda *_: None)
+    monkeypatch.setattr(Runtimes, "prepare", lambda *_: None)
     monkeypatch.setattr(export, "require_traced", lambda *_: None)
     monkeypatch.setattr(export, "export_bazel", lambda *_: None)
     value = told("export", ask("export", "bazel", "out", "--json"))
@@ -222,12 +224,8 @@ def test_library(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     index = SimpleNamespace(units=[1], names=[1, 2], edges=[1, 2, 3])
     both: Any = SimpleNamespace(index=index)
     pinned = SimpleNamespace(data=SimpleNamespace(indexed={"x86_64": 1, "arm64": 2}))
-    monkeypatch.setattr(library, "chosen", lambda session, _: session)
-    config = SimpleNamespace(jobs=None)
-    unpinned = SimpleNamespace(library=None, workspace=SimpleNamespace(config=config))
-    with monkeypatch.context() as without:
-        without.setattr(library, "chosen", lambda *_: unpinned)
-        assert refused(ask("library", "index", "--json")) == "LIBRARY_UNPINNED"
+    monkeypatch.setattr(Runtimes, "on", lambda *_: toy_runtime())
+    assert refused(ask("library", "index", "--json")) == "LIBRARY_UNPINNED"
     monkeypatch.setattr(library, "_pinned", lambda _: pinned)
     monkeypatch.setattr(
         library, "make_library_index", lambda *_, **__: MadeLibraryIndex(both, file, ("bad.c",))
@@ -271,16 +269,13 @@ def test_runtime(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     entry: Any = SimpleNamespace(library=("a", "b"), tracer=("c",))
     made = MadeIndex(index, file, entry, 1, ("_ZN2at4goneEv",))
-    pinned = SimpleNamespace(
-        runtime=None, workspace=SimpleNamespace(config=SimpleNamespace(jobs=None))
-    )
     asked = list[list[str]]()
 
     def make(*_: Any, only: list[str], **__: Any) -> MadeIndex:
         asked.append(only)
         return made
 
-    monkeypatch.setattr(runtime, "chosen", lambda *_: pinned)
+    monkeypatch.setattr(Runtimes, "on", lambda *_: toy_runtime())
     monkeypatch.setattr(runtime, "make_index", make)
     assert told("runtime", ask("runtime", "index", "--json", "--unit", "a.cpp")) == {
         "format": 1,

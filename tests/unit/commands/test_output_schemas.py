@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from test_load import good_workspace
+from test_load import APP, TOOLCHAIN, good_workspace
 from test_report_canonical import REPORT as CANONICAL
 from test_report_plan import toy
 from test_table import PACKAGES, REPORT
@@ -20,6 +19,8 @@ from test_table import PACKAGES, REPORT
 from orchestrator import cli
 from orchestrator.build.explain import Answer
 from orchestrator.build.keep_going import failed_row
+from orchestrator.build.runtimes import Runtimes
+from orchestrator.build.toolchains import Toolchains
 from orchestrator.build.trace import TracedApp, TracedModel
 from orchestrator.ci.jobs import Job, Matrix
 from orchestrator.commands import COMMANDS, coverage, toolchain, verify, why
@@ -34,6 +35,7 @@ from orchestrator.report.table import BuildReport, Engine, Exported
 from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.verdict import Failure, VerifyResult
 
@@ -147,27 +149,20 @@ def test_several_faults_are_values_too(workspace: Path, capsys: pytest.CaptureFi
     ]
 
 
-class _Session:
-    """A session of a workspace with one app and two ABIs, whose runtime is there."""
-
-    def __init__(self, context: object, log: object) -> None:
-        self.context, self.log, self.stored_in = context, log, set[Path]()
-        camera = SimpleNamespace(name="camera")
-        self.workspace = SimpleNamespace(
-            apps_of=lambda labels: [camera],
-            targets={"camera": ("a", "b")},
-            toolchains={},
-            groups={},
-            broken={},
-            apps={"camera": camera},
-            config=SimpleNamespace(jobs=None),
-        )
-
-    def prepare(self, apps: Iterable[str]) -> None: ...
+@pytest.fixture
+def two_abis(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace with one app and two ABIs, whose runtime is there."""
+    (workspace / "apps/camera/app.yaml").write_text(APP.replace("linux-x86_64", "a, b"))
+    (workspace / "toolchains/linux-x86_64.yaml").unlink()
+    for abi in ("a", "b"):
+        declared = TOOLCHAIN.replace("abi: linux-x86_64", f"abi: {abi}")
+        (workspace / f"toolchains/{abi}.yaml").write_text(declared)
+    monkeypatch.setattr(Runtimes, "prepare", lambda *_: None)
+    return workspace
 
 
 def test_what_verify_prints(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = Failure("m", "forward[0]", "MISSING_OPERATOR", "x", ("aten::x",))
 
@@ -176,9 +171,8 @@ def test_what_verify_prints(
             raise ERROR
         return (VerifyResult("m", "failed", 1, (failed,)), VerifyResult("n", "ok", 2))
 
-    monkeypatch.setattr(verify, "Session", _Session)
     monkeypatch.setattr(verify, "verify_delivered", delivered)
-    assert run(workspace, "verify", "--json") == 1
+    assert run(two_abis, "verify", "--json") == 1
     captured = capsys.readouterr()
     assert faults("verify", captured.out) == []
     first, second = json.loads(captured.out)["variants"]
@@ -187,14 +181,14 @@ def test_what_verify_prints(
     assert [model["status"] for model in second["models"]] == ["failed", "ok"]
     # what is wrong with the first does not hide the second, in words too
     assert captured.err.count("error:") == 2
-    assert run(workspace, "verify") == 1
+    assert run(two_abis, "verify") == 1
     assert capsys.readouterr().out == (
         "//apps/camera:b m: failed, 1 runs\n//apps/camera:b n: ok, 2 runs\n"
     )
 
 
 def test_what_toolchain_show_prints(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     able = Capabilities(*([True, False] * 3 + [True]))
     tool = SimpleNamespace(
@@ -207,32 +201,28 @@ def test_what_toolchain_show_prints(
         config=None,
         tools=None,
     )
-    monkeypatch.setattr(_Session, "toolchain", lambda *_: tool, raising=False)
-    monkeypatch.setattr(toolchain, "Session", _Session)
-    monkeypatch.setattr(toolchain, "_abis", lambda workspace: ["a", "b"])
+    monkeypatch.setattr(Toolchains, "of", lambda *_: tool)
     monkeypatch.setattr(toolchain, "remembered", lambda *_: ())
-    assert run(workspace, "toolchain", "show", "--json") == 0
+    assert run(two_abis, "toolchain", "show", "--json") == 0
     out = capsys.readouterr().out
     assert faults("toolchain", out) == []
     assert [one["abi"] for one in json.loads(out)["toolchains"]] == ["a", "b"]
-    assert run(workspace, "toolchain", "show") == 0
+    assert run(two_abis, "toolchain", "show") == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[:3] == ["a", "  compiler          zig 1", "  target            x"]
 
 
 def test_what_trace_prints(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), ("x::y",), {}, {})
+    trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), (Op("x::y"),), {}, {})
     app: Any = SimpleNamespace(name="camera")
     changes = (Change("hot tags", ("a", "b"), ("c",)), Change("outputs", detail="a\n"))
     methods = (MethodCoverage("forward", CoverageSum(40, 4, 4, 1), ("net.py:3-5",)),)
     first = TracedModel(trace, None, ("forward[0] output",), (), methods)
     traced = TracedApp(app, (first, replace(first, changes=changes)), "tracer", 12, 3)
-    monkeypatch.setattr(trace_command, "Session", _Session)
-    monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
     monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: (traced,))
-    assert run(workspace, "trace", "--json") == 0
+    assert run(two_abis, "trace", "--json") == 0
     out = capsys.readouterr().out
     assert faults("trace", out) == []
     first, again = json.loads(out)["apps"][0]["models"]
@@ -242,7 +232,7 @@ def test_what_trace_prints(
         {"part": "outputs", "added": [], "removed": [], "detail": "a\n"},
     ]
     assert first["coverage"]["percent"] == 88
-    assert run(workspace, "trace") == 0
+    assert run(two_abis, "trace") == 0
     printed = capsys.readouterr().out
     assert printed == (
         "//apps/camera: tracer of 12 units, 3 compiled\n"
@@ -256,10 +246,10 @@ def test_what_trace_prints(
         "    compared by kind and shape only: forward[0] output\n"
         "    changed in the lock: hot tags +a +b -c; outputs (a\\n)\n"
     )
-    assert run(workspace, "trace", "--require-coverage=88") == 0
+    assert run(two_abis, "trace", "--require-coverage=88") == 0
     capsys.readouterr()
     # what was traced is told first
-    assert run(workspace, "trace", "--require-coverage") == 1
+    assert run(two_abis, "trace", "--require-coverage") == 1
     captured = capsys.readouterr()
     assert captured.out == printed
     assert captured.err == (
@@ -271,7 +261,7 @@ def test_what_trace_prints(
 
 
 def test_what_trace_prints_of_models_that_failed(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), (), {}, {})
     camera: Any = SimpleNamespace(name="camera")
@@ -284,12 +274,10 @@ def test_what_trace_prints_of_models_that_failed(
         TracedApp(vad, (TracedModel(trace, None, (), ()),), "development library", 2, 0),
         TracedApp(gate, (), None, 0, 0, (ERROR,)),
     )
-    monkeypatch.setattr(trace_command, "Session", _Session)
-    monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
     monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: traced)
     told = "a:1:2: error: too large\nerror: it died\n  do:       run it in PyTorch\n"
     told += "a:1:2: error: too large\n"
-    assert run(workspace, "trace", "--require-coverage", "100", "--json") == 1
+    assert run(two_abis, "trace", "--require-coverage", "100", "--json") == 1
     out, err = capsys.readouterr()
     assert faults("trace", out) == []
     failed, good, refused = json.loads(out)["apps"]
@@ -299,7 +287,7 @@ def test_what_trace_prints_of_models_that_failed(
     assert good["errors"] == []
     assert (refused["models"], len(refused["errors"])) == ([], 1)
     assert err == told
-    assert run(workspace, "trace") == 1
+    assert run(two_abis, "trace") == 1
     out, err = capsys.readouterr()
     assert out == (
         "//apps/camera: tracer of 12 units, 3 compiled\n"
@@ -326,16 +314,15 @@ COVERED = (
 
 
 def test_what_coverage_prints(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coverage, "Session", _Session)
     monkeypatch.setattr(coverage, "covered", lambda *_: iter(COVERED))
-    assert run(workspace, "coverage", "--json") == 0
+    assert run(two_abis, "coverage", "--json") == 0
     out = capsys.readouterr().out
     assert faults("coverage", out) == []
     model, old = json.loads(out)["models"]
     assert (model["coverage"]["percent"], old["coverage"]) == (90, None)
-    assert run(workspace, "coverage") == 0
+    assert run(two_abis, "coverage") == 0
     assert capsys.readouterr().out == (
         "model       method   instructions  unrun  ways  untaken  cover  missing\n"
         "camera/m    forward            40      4     4        1    88%  net.py:3-5; if at"
@@ -345,7 +332,7 @@ def test_what_coverage_prints(
         " again\n"
         "total                          49      4     6        1    90%\n"
     )
-    assert run(workspace, "coverage", "--require", "90") == 1
+    assert run(two_abis, "coverage", "--require", "90") == 1
     assert capsys.readouterr().err == (
         "error: the inputs of //apps/camera old leave code unrun\n"
         "  expected: 90 % of the instructions and of the ways out of branches\n"
@@ -362,21 +349,20 @@ def test_what_is_no_percentage(text: str, workspace: Path) -> None:
 @pytest.mark.parametrize("lines", [(), ("m: it ran once",)])
 def test_what_why_prints(
     lines: tuple[str, ...],
-    workspace: Path,
+    two_abis: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(why, "Session", _Session)
     monkeypatch.setattr(why, "require_traced", lambda *_: None)
     monkeypatch.setattr(why, "why", lambda _, label, subject: Answer(label, subject, lines))
-    assert run(workspace, "why", "//apps/camera", "x", "--json") == 0
+    assert run(two_abis, "why", "//apps/camera", "x", "--json") == 0
     out = capsys.readouterr().out
     assert faults("why", out) == []
     assert json.loads(out)["present"] == bool(lines)
 
 
 def test_what_explain_prints(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def explained(_: object, label: VariantLabel, name: str) -> tuple[Explanation, ...]:
         assert name == "link"
@@ -384,16 +370,15 @@ def test_what_explain_prints(
         first = Explanation(str(label), "x.so", "link", "changed", flags)
         return first, Explanation(str(label), "x.a", "nothing", "same", last_change=flags)
 
-    monkeypatch.setattr(explain_command, "Session", _Session)
     monkeypatch.setattr(explain_command, "require_traced", lambda *_: None)
     monkeypatch.setattr(explain_command, "explain", explained)
-    assert run(workspace, "explain", "//apps/camera:a", "link", "--json") == 0
+    assert run(two_abis, "explain", "//apps/camera:a", "link", "--json") == 0
     out = capsys.readouterr().out
     assert faults("explain", out) == []
     told = json.loads(out)
     assert (told["label"], told["subject"]) == ("//apps/camera:a", "link")
     assert [one["action"] for one in told["actions"]] == ["x.so", "x.a"]
-    assert run(workspace, "explain", "//apps/camera:a", "link") == 0
+    assert run(two_abis, "explain", "//apps/camera:a", "link") == 0
     assert capsys.readouterr().out == (
         "x.so of //apps/camera:a: to be linked again; since the last build:\n"
         "  flags: added -s\n"
@@ -406,10 +391,9 @@ def test_what_explain_prints(
 
 
 def test_explain_takes_one_variant(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain_command, "Session", _Session)
-    assert run(workspace, "explain", "//apps/camera", "link") == 1
+    assert run(two_abis, "explain", "//apps/camera", "link") == 1
     assert capsys.readouterr().err == (
         "error: explain needs one variant\n"
         "  expected: one label, such as //apps/camera:a\n"

@@ -11,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from toy_workspace import toy_runtime
 
 from orchestrator.build.development import NoDevelopmentLibraryError
 from orchestrator.build.run import RanModel, RunFailedError
+from orchestrator.build.runtimes import Runtimes
 from orchestrator.build.subject import Subject
 from orchestrator.build.trace import TracedApp
 from orchestrator.build.watch import is_whole, watched
@@ -75,7 +77,7 @@ class World:
                 raise KeyboardInterrupt
             self.steps.pop(0)()
 
-    def run(self, _on: Any, subject: Subject, **options: Any) -> RanModel:
+    def run(self, _here: Any, _runtime: Any, subject: Subject, **options: Any) -> RanModel:
         assert options["with_arguments"]
         with zipfile.ZipFile(subject.path) as file:
             data = file.read("data")
@@ -105,12 +107,14 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
     def made(*steps: Callable[[], object]) -> World:
-        one = World(tmp_path / "workspace", *steps)
+        one, runtime = World(tmp_path / "workspace", *steps), toy_runtime()
 
-        def subject(_session: Any, app: Any, model: Any, _inputs: Any) -> Subject:
+        def subject(_here: Any, app: Any, model: Any, _inputs: Any) -> Subject:
             path = app.model_path(model)
             return Subject(model.name, path, model, None, cast(Any, NO_OPERATORS))
 
+        for name in ("on", "of"):
+            monkeypatch.setattr(Runtimes, name, lambda *_: runtime)
         monkeypatch.setattr("orchestrator.build.watch.app_subject", subject)
         monkeypatch.setattr(watch, "run_in_development", one.run)
         edge = Edge(state_of, lambda: one.time, one.wait)
@@ -178,7 +182,7 @@ def test_a_round_loads_the_workspace_once(
         loads.append(root)
         return load_workspace(root, env)
 
-    monkeypatch.setattr("orchestrator.build.session.load_workspace", counted)
+    monkeypatch.setattr("orchestrator.build.invocation.load_workspace", counted)
     one: World = world(lambda: one.save("one", b"5"), lambda: one.save("two", b"6"))
     assert one.watch() == ExitCode.OK
     assert len(one.ran) == 4
@@ -191,11 +195,11 @@ def test_what_is_saved_while_a_round_begins_makes_another(
     """The declaration that the round read is an old one."""
     fewer = APP.replace("  - file: models/two.ptl\n", "")
 
-    def found(session: Any, *_: Any) -> Any:
+    def found(here: Any, *_: Any) -> Any:
         if len(one.ran) == 2:
             one.ran.append(("declared", b""))
             (one.root / "apps/toy/app.yaml").write_text(fewer)
-        return watched(session, *_)
+        return watched(here, *_)
 
     one: World = world(lambda: one.save("two", b"6"))
     monkeypatch.setattr(watch, "watched", found)
@@ -299,7 +303,7 @@ def test_files_of_inputs_are_watched(
     monkeypatch.chdir(one.root)
     monkeypatch.setattr(
         "orchestrator.build.watch.file_subject",
-        lambda _on, path, _inputs: Subject(
+        lambda _here, _runtime, path, _inputs: Subject(
             "one", path, ModelConfig(file="one.ptl"), None, cast(Any, NO_OPERATORS)
         ),
     )
@@ -321,7 +325,7 @@ class Tracing:
         monkeypatch.setattr(watch, "is_traced", lambda *_: self.current)
         monkeypatch.setattr(watch, "trace_apps", self.trace)
 
-    def trace(self, session: Any, apps: list[Any], **options: Any) -> tuple[TracedApp, ...]:
+    def trace(self, here: Any, apps: list[Any], **options: Any) -> tuple[TracedApp, ...]:
         assert options.keys() == {"jobs", "view"}
         (app,) = apps
         self.one.ran.append(("traced", app.name.encode()))

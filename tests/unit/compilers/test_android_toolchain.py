@@ -19,15 +19,17 @@ import android_toy as toy
 import ninja
 import package_toy
 import pytest
+from core_toy import CORE, GUARD, make_index
 from elftools.elf.elffile import ELFFile
 from golden_files import Golden
+from toy_workspace import toy_invocation, toy_runtime
 from written_lists import write_lists
 
 from orchestrator.binary import elf
 from orchestrator.binary.elf_symbols import defined_symbols
 from orchestrator.build.licences import source_of
 from orchestrator.build.links import extensible_script, variant_links
-from orchestrator.build.prepare import Prepared
+from orchestrator.build.runtime import Runtime
 from orchestrator.compilers.relink import exported_name
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
@@ -286,6 +288,13 @@ def test_an_ndk_links_a_library_that_add_ons_extend(abi: str, ndk: Path, tmp_pat
     assert elf.exported_symbols(library) - mine == {exported_name("toy", symbols[0])}
 
 
+def runtime_of(exported: tuple[str, ...]) -> Runtime:
+    """A runtime in which one unit has these symbols, and another one refers to them."""
+    nobody: tuple[str, ...] = ()
+    nodes = {"user": (GUARD, 8, exported), **dict.fromkeys(exported, (CORE, 8, nobody))}
+    return toy_runtime(index=make_index(nodes, registrations=(), initialisers={}))
+
+
 def build(folder: Path, tools: ResolvedToolchain, exported: tuple[str, ...] = ()) -> Path:
     """The toy's library, compiled and linked by ninja with the flags of real variants.
 
@@ -312,8 +321,9 @@ def build(folder: Path, tools: ResolvedToolchain, exported: tuple[str, ...] = ()
         on_demand=(compiles["core"].object,),
         fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),
     )
-    session: Any = SimpleNamespace(extension_symbols=exported)
-    links = variant_links(session, Prepared({tools.abi: tools}), "toy", objects)
+    here = toy_invocation(folder / "workspace", found={tools.abi: tools})
+    prepared = here.prepare(runtime_of(exported), [tools.abi])
+    links = variant_links(prepared, "toy", objects)
     everything = {c.object: c for c in (*compiles.values(), entry)}
     cache = folder / "objects"
     native = toy.ROOT / "orchestrator/native"
@@ -338,7 +348,7 @@ def build(folder: Path, tools: ResolvedToolchain, exported: tuple[str, ...] = ()
     if exported:
         script = Path(links.shared.inputs[0].replace("$cache", str(cache)))
         script.parent.mkdir(parents=True)
-        script.write_text(extensible_script(session, "toy", objects.plan.spec))
+        script.write_text(extensible_script(prepared.runtime, "toy", objects.plan.spec))
     (folder / "build.ninja").write_text(text)
     write_lists(links.all, folders)
     done = subprocess.run(

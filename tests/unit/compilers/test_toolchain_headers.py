@@ -11,7 +11,7 @@ import pytest
 from core_toy import ROOT
 
 from orchestrator.build import variants
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.native import NATIVE
 from orchestrator.build.variants import identity_with_headers
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,

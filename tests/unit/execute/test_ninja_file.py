@@ -33,6 +33,7 @@ from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 M = frozenset({"m"})
@@ -60,7 +61,7 @@ def toy_graph() -> ActionGraph:
     index, selected = (
         make_index(),
         Selection(
-            operators={"aten::linear": M, "toy::conv": M},
+            operators={Op("aten::linear"): M, Op("toy::conv"): M},
             kernel_dtypes={"linear_tag": {"Float": M}},
         ),
     )

@@ -13,6 +13,7 @@ from orchestrator.index.model import COMDAT, RuntimeIndex, UnitFacts, load_index
 from orchestrator.index.objects import ObjectUnreadableError
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
+from orchestrator.values.operators import OperatorName as Op
 
 HEADER = """\
 extern "C" int outside(int);
@@ -93,7 +94,7 @@ FACTS = [
         "native/kernels.cpp",
         2.0,
         tags=("t",),
-        operators=("aten::add.Tensor",),
+        operators=(Op("aten::add.Tensor"),),
     ),
 ]
 GREW = "_ZN3VecIiE4growEi"
@@ -124,7 +125,7 @@ def test_a_fallback_is_registered_with_the_operators_whose_results_carry_its_key
     }
     assert units == {"aten::_conj": "native/a.cpp", "aten::conj": "native/a.cpp"}
     # it is a registration of every selection with the operator, linked whole
-    assert [r.key for r in registry(index, ["CPU"], DIALECT.keys).kernels("aten::_conj")] == [
+    assert [r.key for r in registry(index, ["CPU"], DIALECT.keys).kernels(Op("aten::_conj"))] == [
         "fallback"
     ]
 
@@ -210,10 +211,10 @@ def test_a_promoted_operator_leads_to_its_function(index: RuntimeIndex) -> None:
     (unit,) = [unit for unit in index.units if unit.path == TAGS]
     promoted = {r.operator: r.targets for r in index.registrations if r.key == "promoted"}
     names = {o: {index.names[t] for t in targets} for o, targets in promoted.items()}
-    assert names["prim::TupleIndex"] == {f"_ZN5torch3jit10tupleIndexERi@{TAGS}"}
-    assert names["prim::unchecked_cast"] == {"_ZN5torch3jit4noopERi"}
+    assert names[Op("prim::TupleIndex")] == {f"_ZN5torch3jit10tupleIndexERi@{TAGS}"}
+    assert names[Op("prim::unchecked_cast")] == {"_ZN5torch3jit4noopERi"}
     # one whose function is nowhere in the unit brings all that the unit does at start
-    assert promoted["prim::other"] == unit.init != ()
+    assert promoted[Op("prim::other")] == unit.init != ()
 
 
 def test_registrations_are_cut_out(index: RuntimeIndex) -> None:

@@ -8,7 +8,7 @@ import pytest
 from core_toy import ROOT, compile_text
 from real_units import RealUnits
 
-from orchestrator.build.prepare import shipped_index
+from orchestrator.build.runtime_index import shipped_index
 from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES
 from orchestrator.index.entry import (
     Entry,
@@ -112,7 +112,7 @@ def test_the_shipped_symbols_are_the_runtimes(dialect: Dialect, tree: str) -> No
 def test_the_shipped_symbols_are_those_of_the_sources(runtime: str, tmp_path: Path) -> None:
     """Run `orchestrator runtime index` where this fails: the native sources have changed."""
     real = RealUnits(tmp_path, runtime)
-    dialect = real.session.runtime.dialect
+    dialect = real.runtime.dialect
     library = undefined_symbols(list(real.native(LIBRARY_SOURCES, "release").values()))
     tracer = undefined_symbols(list(real.native(TRACER_SOURCES, "tracer").values()))
     shipped = load_entry(dialect)

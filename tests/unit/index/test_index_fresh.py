@@ -51,7 +51,7 @@ def objects(real: RealUnits) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def fresh(real: RealUnits, objects: dict[str, Path]) -> RuntimeIndex:
-    runtime = real.session.runtime
+    runtime = real.runtime
     tags = {unit.path: unit.tags for unit in runtime.index.units}
     units = [UnitFacts(path, 0.0, tags=tags[path]) for path in SAMPLE]
     dialect = runtime.dialect
@@ -77,12 +77,12 @@ def plain(name: str) -> str:
 
 @pytest.mark.parametrize("path", SAMPLE)
 def test_sections_and_sizes(path: str, real: RealUnits, fresh: RuntimeIndex) -> None:
-    assert nodes_of(real.session.runtime.index, path) == nodes_of(fresh, path)
+    assert nodes_of(real.runtime.index, path) == nodes_of(fresh, path)
 
 
 @pytest.mark.parametrize("path", SAMPLE)
 def test_edges(path: str, real: RealUnits, fresh: RuntimeIndex) -> None:
-    shipped = real.session.runtime.index
+    shipped = real.runtime.index
     for name in nodes_of(fresh, path):
         # a sample knows nothing of other units: their symbols are looked at below
         inside = {t for t in targets(shipped, name) if t in fresh.by_name}
@@ -90,7 +90,7 @@ def test_edges(path: str, real: RealUnits, fresh: RuntimeIndex) -> None:
 
 
 def test_tags_of_functions(real: RealUnits, fresh: RuntimeIndex) -> None:
-    shipped = real.session.runtime.index
+    shipped = real.runtime.index
     found = {fresh.names[node]: tags for node, tags in fresh.kernel_tags.items()}
     assert set(found.values()) == {("fill_cpu",)}
     assert found == {name: shipped.kernel_tags[shipped.by_name[name]] for name in found}
@@ -100,7 +100,7 @@ def test_tags_of_functions(real: RealUnits, fresh: RuntimeIndex) -> None:
 def test_what_a_unit_needs_of_others(
     path: str, real: RealUnits, objects: dict[str, Path], fresh: RuntimeIndex
 ) -> None:
-    shipped = real.session.runtime.index
+    shipped = real.runtime.index
     known = {plain(name) for name in shipped.names}
     facts = read_object(objects[path])
     own = {*facts.global_symbols, *facts.weak_symbols}
@@ -125,14 +125,14 @@ def test_what_a_unit_needs_of_others(
 
 @pytest.mark.parametrize("path", PREPROCESSED)
 def test_mentions(path: str, real: RealUnits) -> None:
-    here = real.session
-    unit = next(one for one in here.runtime.index.units if one.path == path)
-    action = index_unit(here.runtime.facts, real.spec("release"), unit)
+    here, runtime = real.here, real.runtime
+    unit = next(one for one in runtime.index.units if one.path == path)
+    action = index_unit(runtime.facts, real.spec("release"), unit)
     done = subprocess.run(
         [
-            str(here.toolchain(action.abi).cxx),
-            *map(here.fill, action.flags),
-            *("-E", "-P", here.fill(action.source)),
+            str(here.toolchains.of(action.abi).cxx),
+            *map(runtime.fill, action.flags),
+            *("-E", "-P", runtime.fill(action.source)),
         ],
         env=compiler_environment(here.context.cache, here.context.env),
         capture_output=True,

@@ -15,7 +15,7 @@ from core_toy import make_index
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.build.prepare import shipped_index
+from orchestrator.build.runtime_index import shipped_index
 from orchestrator.index.model import (
     COMDAT,
     IndexUnreadableError,
@@ -29,7 +29,7 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS, load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import Reach, reach, registry
-from orchestrator.values.operators import OperatorName
+from orchestrator.values.operators import OperatorName as Op
 
 INDEX = make_index()
 FMOD = "_ZN2at6native12_GLOBAL__N_111fmod_kernelERNS_18TensorIteratorBaseE"
@@ -73,15 +73,15 @@ def test_what_is_saved_is_loaded(
         tree="7" * 64,
         units=tuple(made),
         registrations=(
-            Registration("aten::a.b", "CPU", 0, (1, 2)),
-            Registration("c::d", "", 1, ()),
+            Registration(Op("aten::a.b"), "CPU", 0, (1, 2)),
+            Registration(Op("c::d"), "", 1, ()),
         ),
         names=tuple(nodes),
         owners=array("i", data.draw(column)),
         sizes=array("i", data.draw(column)),
         edge_starts=array("i", [0, *data.draw(column)]),
         edges=array("i", data.draw(st.lists(st.integers(0, 2**31 - 1), max_size=3))),
-        operator_calls={7: "aten::a.b", 3: "c::d"},
+        operator_calls={7: Op("aten::a.b"), 3: Op("c::d")},
         kernel_tags={5: ("abs_cpu", "neg_cpu"), 2: ("copy_",)},
     )
     loaded = read(save_index(index), tmp_path_factory.getbasetemp())
@@ -166,7 +166,7 @@ def either(request: pytest.FixtureRequest) -> RuntimeIndex:
 
 def closure(index: RuntimeIndex, *operators: str, follow_calls: bool = True) -> Reach:
     kernels = registry(index, ["CPU", "QuantizedCPU"], DIALECT.keys)
-    return reach(index, kernels, entry=[], operators=operators, follow_calls=follow_calls)
+    return reach(index, kernels, entry=[], operators=map(Op, operators), follow_calls=follow_calls)
 
 
 def test_the_shipped_index_is_of_the_pinned_tree() -> None:
@@ -201,7 +201,7 @@ def test_its_numbers_are_in_range(shipped: RuntimeIndex) -> None:
 
 def test_every_operators_name_parses(shipped: RuntimeIndex) -> None:
     operators = {r.operator for r in shipped.registrations}
-    assert all(str(OperatorName.parse(operator)) == operator for operator in operators)
+    assert all(str(Op.parse(operator)) == operator for operator in operators)
     assert len(operators) > 3000
 
 
@@ -279,7 +279,7 @@ def test_kernels_of_every_kind(shipped: RuntimeIndex) -> None:
 def test_convolution_reaches_its_slow_kernel(shipped: RuntimeIndex) -> None:
     found = closure(shipped, "aten::conv2d")
     assert {"aten::convolution", "aten::_slow_conv2d_forward"} <= found.operators.keys()
-    node = found.operators["aten::_slow_conv2d_forward"]
+    node = found.operators[Op("aten::_slow_conv2d_forward")]
     path = []
     while node >= 0:
         path.append(shipped.names[node])

@@ -28,6 +28,7 @@ from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import static_selection
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.own_sources import OwnClass, OwnSources
 from orchestrator.values.selection import Selection
 
@@ -109,7 +110,7 @@ def test_what_they_register(units: Sequence[LayerUnit], index: RuntimeIndex) -> 
         [("fragment", "ink")],
     ]
     kernels = registry(index, ["CPU"], DIALECT.keys)
-    assert {one.key for one in kernels.kernels("ink::smooth")} == {"schema", "CPU"}
+    assert {one.key for one in kernels.kernels(Op("ink::smooth"))} == {"schema", "CPU"}
     assert "ink" in namespaces_of(index)
     assert "ink" not in namespaces_of(INDEX)
 
@@ -125,7 +126,9 @@ def test_the_index_itself_stays(index: RuntimeIndex) -> None:
 
 
 def test_what_their_kernels_call_is_found(index: RuntimeIndex) -> None:
-    found = static_selection(index, registry(index, ["CPU"], DIALECT.keys), ["ink::smooth"], "m")
+    found = static_selection(
+        index, registry(index, ["CPU"], DIALECT.keys), [Op("ink::smooth")], "m"
+    )
     # and what PyTorch's own kernel of it calls
     assert {"ink::smooth", "aten::add.Tensor"} <= {*found.operators}
     # the tag is in the code; the other is mentioned and in none
@@ -150,7 +153,7 @@ def test_their_units_are_in_every_plan(index: RuntimeIndex) -> None:
 
 def test_an_app_without_them_has_the_plan_that_it_had(index: RuntimeIndex) -> None:
     """The layer alone puts nothing into a plan, nor into what apps share."""
-    selection = Selection({"aten::linear": frozenset({"m"})})
+    selection = Selection({Op("aten::linear"): frozenset({"m"})})
     before = Planner(INDEX, FACTS).plan(registry(INDEX, ["CPU"], DIALECT.keys), selection, spec())
     after = Planner(index, FACTS).plan(registry(index, ["CPU"], DIALECT.keys), selection, spec())
     assert (after.whole, after.on_demand) == (before.whole, before.on_demand)

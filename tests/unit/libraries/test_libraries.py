@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
-from core_toy import session
+from core_toy import real_runtime
 from real_units import RealUnits
 
 from orchestrator.build.make_library_index import known_symbols
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.native import NATIVE
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.index.model import IndexUnreadableError, UnitFacts, load_index
 from orchestrator.index.objects import ObjectFacts, read_object
@@ -221,7 +221,7 @@ def test_an_index_of_other_sources() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_the_shipped_index_is_of_the_pins(processor: Processor) -> None:
-    library = session().library
+    library = real_runtime().library
     assert library is not None
     index = library.index(processor)
     assert index is not None
@@ -338,11 +338,11 @@ class Live:
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_a_closure_misses_nothing(tmp_path: Path, processor: Processor) -> None:
     real = RealUnits(tmp_path)
-    library = real.session.library
+    library = real.runtime.library
     assert library is not None
     units = library.units(processor)
     spec = replace(real.spec("release"), abi=library.data.indexed[processor])
-    toolchain = real.session.toolchain(spec.abi)
+    toolchain = real.here.toolchains.of(spec.abi)
     spec = replace(spec, toolchain=toolchain.identity, compile_flags=toolchain.compile_flags)
     wanted = WANTED | INT8
     needed = [units[unit] for unit in shipped(processor).needs(wanted).units]
@@ -363,9 +363,10 @@ def test_a_closure_misses_nothing(tmp_path: Path, processor: Processor) -> None:
 def test_the_shipped_symbols_are_those_of_the_sources(name: str, tmp_path: Path) -> None:
     """Run `orchestrator library kernels` where this fails: native/kernels has changed."""
     real = RealUnits(tmp_path, name)
-    runtime, library = real.session.runtime, real.session.library
+    runtime, library = real.runtime, real.runtime.library
     assert library is not None
-    index = library.index(real.session.workspace.toolchains[real.session.host].config.processor)
+    toolchains = real.here.toolchains
+    index = library.index(toolchains.config(toolchains.host).processor)
     assert index is not None
     known = known_symbols(runtime.index)
     for feature in load_features():
@@ -384,7 +385,7 @@ def test_the_shipped_symbols_are_those_of_the_sources(name: str, tmp_path: Path)
 def test_ours_takes_the_place_of_pytorchs_loop(name: str, tmp_path: Path) -> None:
     """The instances for floats that PyTorch's unit makes of its templates are calls of ours."""
     real = RealUnits(tmp_path, name)
-    unit, facts = "aten/src/ATen/native/BlasKernel.cpp", real.session.runtime.facts
+    unit, facts = "aten/src/ATen/native/BlasKernel.cpp", real.runtime.facts
     ours = {"_ZN3lta5sgemvEbllfPKflS1_lfPfl", "_ZN3lta4sdotElPKflS1_l"}
     for calling, expected in ((units_calling({"vectors"}), ours), (frozenset[str](), set())):
         spec = replace(real.spec("release"), lean=calling)

@@ -63,8 +63,8 @@ def test_a_function_has_its_operators_and_schema() -> None:
     forward = read_model(GOOD / "small.ptl", DIALECT.models).functions[0]
     assert forward.name == "forward"
     assert forward.operators == (
-        OperatorUse(OperatorName("aten", "add", "Scalar"), 2),
-        OperatorUse(OperatorName("aten", "relu"), 1),
+        OperatorUse(OperatorName("aten::add.Scalar"), 2),
+        OperatorUse(OperatorName("aten::relu"), 1),
     )
     assert forward.arguments[1:] == (Argument("x", "Tensor"),)
     assert forward.returns == ("Tensor",)

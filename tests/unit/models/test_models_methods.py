@@ -62,7 +62,7 @@ def test_an_old_file_has_no_signatures() -> None:
 def test_inputs_that_code_unfolds_are_not_the_arguments() -> None:
     plain = function("_generate_bundled_inputs_for_forward")
     scaled = Function(
-        plain.qualified, (OperatorUse(OperatorName("aten", "mul", "Scalar"), 2),), (), (), ()
+        plain.qualified, (OperatorUse(OperatorName("aten::mul.Scalar"), 2),), (), (), ()
     )
     assert bundled_call("forward", [(1, True)], [plain]) == Call(
         method="forward",

@@ -181,7 +181,7 @@ def test_bytecode_without_schema_or_argument_counts() -> None:
     old = code((("aten::relu", ""),), schema=())
     version, functions = parse_bytecode((4, old), VERSIONS, HERE)
     assert version == 4
-    assert functions[0].operators == (OperatorUse(OperatorName("aten", "relu"), -1),)
+    assert functions[0].operators == (OperatorUse(OperatorName("aten::relu"), -1),)
     assert (functions[0].arguments, functions[0].returns) == ((), ())
 
 

@@ -10,7 +10,7 @@ from core_toy import ROOT
 from real_units import RealUnits
 from zig_tool import zig
 
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.native import NATIVE
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.load.workspace import load_config
 

@@ -8,12 +8,13 @@ import pytest
 from shipped_index import shipped, shipped_kernels
 from zig_tool import zig
 
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.native import NATIVE
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6
 from orchestrator.select.closure import reach
 from orchestrator.trace.set_up import OPERATORS
+from orchestrator.values.operators import OperatorName as Op
 
 HEADER = "runtime_library/neon.h"
 CONVOLUTION = "aten/src/ATen/native/Convolution.cpp"
@@ -50,7 +51,7 @@ def test_what_a_convolution_needs_has_the_kernel(dialect: Dialect) -> None:
     """The index is of x86-64, whose code never takes the kernel, but refers to it."""
     index = shipped(dialect)
     kernels = shipped_kernels(("CPU",), dialect)
-    found = reach(index, kernels, entry=(), operators=["aten::_convolution"], follow_calls=True)
+    found = reach(index, kernels, entry=(), operators=[Op("aten::_convolution")], follow_calls=True)
     assert KERNEL in {index.units[number].path for number in found.units}
 
 

@@ -26,6 +26,7 @@ from orchestrator.plan.extension import (
 )
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import Registry, registry
+from orchestrator.values.operators import OperatorName as Op
 
 INDEX = make_index()
 KERNELS = registry(INDEX, ("CPU",), DIALECT.keys)
@@ -44,9 +45,9 @@ def needs(
     whole: Collection[str] = (),
 ) -> AddonNeeds:
     roots = AddonRoots(
-        operators=operators,
+        operators=tuple(map(Op, operators)),
         has=has.__contains__,
-        entered=entered,
+        entered=tuple(map(Op, entered)),
         own=frozenset(NUMBERS[path] for path in own),
         cut=frozenset(NUMBERS[path] for path in cut),
         by_hand=by_hand,
@@ -113,18 +114,26 @@ def test_a_unit_that_is_linked_whole_is_brought_whatever_refers_to_it() -> None:
 def test_a_factory_needs_its_own_entry_point() -> None:
     """Its BackendSelect kernel, which no index has, calls the operator again."""
     select = DIALECT.keys.backend_select
-    made = Registration("aten::empty", select, NUMBERS[REGISTER_CPU], ())
-    registry_of = Registry({"aten::empty": (made,)})
-    roots = AddonRoots(("aten::empty",), lambda _: True, ("aten::empty",), frozenset(), frozenset())
+    made = Registration(Op("aten::empty"), select, NUMBERS[REGISTER_CPU], ())
+    registry_of = Registry({Op("aten::empty"): (made,)})
+    roots = AddonRoots(
+        (Op("aten::empty"),),
+        lambda _: True,
+        (Op("aten::empty"),),
+        frozenset(),
+        frozenset(),
+    )
     assert addon_needs(INDEX, DIALECT, registry_of, roots).called == {"aten::empty"}
 
 
 def test_registrations_are_of_its_operators_and_entry_points_of_what_it_calls() -> None:
     found = needs("aten::linear")
-    request = registration_request(INDEX, DIALECT, KERNELS, ("aten::linear", "toy::conv"), found)
+    request = registration_request(
+        INDEX, DIALECT, KERNELS, (Op("aten::linear"), Op("toy::conv")), found
+    )
     assert (request.operators, request.calls) == (("aten::linear",), ())
     assert request.kernels == (("CPU", ("aten::linear",)),)
-    entries = entry_request(found, ("aten::linear", "aten::add.Tensor"))
+    entries = entry_request(found, (Op("aten::linear"), Op("aten::add.Tensor")))
     assert (entries.calls, entries.kernels) == (("aten::add.Tensor",), ())
 
 

@@ -34,9 +34,12 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.select.closure import Registry, reach, registry
 from orchestrator.select.policy import static_selection
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import ALL_DTYPES, ALL_TAGS
 
-NAMED = ("aten::conv2d", "aten::linear", "aten::hardswish", "aten::lstm.input", "aten::sort")
+NAMED = tuple(
+    map(Op, ("aten::conv2d", "aten::linear", "aten::hardswish", "aten::lstm.input", "aten::sort"))
+)
 
 
 @cache
@@ -101,7 +104,7 @@ def exported_by_base(dialect: Dialect) -> frozenset[str]:
     return there.intersection(extension_symbols(index))
 
 
-def shard_needs(dialect: Dialect, kernels: Registry, operators: Collection[str]) -> AddonNeeds:
+def shard_needs(dialect: Dialect, kernels: Registry, operators: Collection[Op]) -> AddonNeeds:
     """Of a shard with these operators."""
     has, called = exported_by_base(dialect).__contains__, base(dialect).called
     roots = AddonRoots(tuple(operators), has, called, frozenset(), frozenset(), True)
@@ -198,7 +201,7 @@ def test_an_apps_own_sources_may_call_what_nothing_of_pytorchs_calls() -> None:
 def test_own_operators_are_those_that_own_units_register() -> None:
     index = make_index()
     kernels = registry(index, ("CPU",), DIALECTS["1.13.1"].keys)
-    operators = ("toy::conv", "aten::linear", "aten::unheard")
+    operators = (Op("toy::conv"), Op("aten::linear"), Op("aten::unheard"))
     assert own_operators(index, kernels, operators, {CONVOLUTION}) == {"toy::conv"}
     assert own_operators(index, kernels, operators, ()) == frozenset()
 
@@ -240,15 +243,23 @@ def test_kept_symbols_are_referred_to_weakly() -> None:
 
 
 def test_a_guess_is_of_what_the_model_can_call() -> None:
-    assert guess(["aten::a"], {"aten::b", "aten::c"}, {"aten::c", "aten::d"}) == {
+    assert guess(
+        [Op("aten::a")],
+        {"aten::b", "aten::c"},
+        {Op("aten::c"), Op("aten::d")},
+    ) == {
         "aten::a",
         "aten::c",
     }
 
 
+def named(letters: str) -> frozenset[Op]:
+    return frozenset(map(Op, letters))
+
+
 def test_groups_of_earlier_runs_are_taken_whole_and_the_rest_is_new() -> None:
-    a, b, c = (frozenset(text) for text in ("abc", "ab", "de"))
-    assert groups_of("abcdf", (b, c, a)) == (a, frozenset("df"))
-    assert groups_of("abde", (a, b, c)) == (b, c)
-    assert groups_of("xy", ()) == (frozenset("xy"),)
-    assert groups_of("", (a,)) == ()
+    a, b, c = map(named, ("abc", "ab", "de"))
+    assert groups_of(named("abcdf"), (b, c, a)) == (a, named("df"))
+    assert groups_of(named("abde"), (a, b, c)) == (b, c)
+    assert groups_of(named("xy"), ()) == (named("xy"),)
+    assert groups_of(named(""), (a,)) == ()

@@ -24,6 +24,7 @@ from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import ActionGraph, Link
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 from orchestrator.values.versions import ModelVersions
 
@@ -41,7 +42,7 @@ def variant(
 ) -> VariantObjects:
     how = how or spec()
     selected = Selection(
-        operators=dict.fromkeys(operators, M),
+        operators=dict.fromkeys(map(Op, operators), M),
         kernel_dtypes={"linear_tag": dict.fromkeys(dtypes, M)},
     )
     unit = GeneratedUnit("registrations", CACHE / "registrations/ab/x/registrations.cpp", digest)

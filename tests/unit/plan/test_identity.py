@@ -11,7 +11,7 @@ from core_toy import FACTS, LINEAR, make_index, spec
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 from toy_natives import natives
 
-from orchestrator.build.prepare import own_header
+from orchestrator.build.native import own_header
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.anchors import ANCHOR_HEADER, anchored
 from orchestrator.plan.graph import VariantObjects, native_compiles, registration_compiles
@@ -21,10 +21,11 @@ from orchestrator.select.closure import registry
 from orchestrator.select.policy import select
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import Identity
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 M = frozenset({"m"})
-SELECTED = Selection({"aten::linear": M}, kernel_dtypes={"linear_tag": {"Float": M}})
+SELECTED = Selection({Op("aten::linear"): M}, kernel_dtypes={"linear_tag": {"Float": M}})
 UNIT = GeneratedUnit("registrations", Path("/cache/registrations/ab/x/registrations.cpp"), "1" * 64)
 
 

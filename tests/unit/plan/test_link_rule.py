@@ -17,6 +17,7 @@ from orchestrator.plan.variant import VariantPlan
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6
+from orchestrator.values.operators import OperatorName as Op
 
 # Each was undefined in some variant of the operator alone: a function that torchgen writes beside
 # the kernel of an operator that nobody selected; what a kernel calls that is registered twice; what
@@ -130,7 +131,7 @@ def test_a_stub_left_out() -> None:
 def test_a_registration_under_a_key_that_the_registry_leaves_out() -> None:
     """A projection names operators: a unit registers all kernels of those that it mentions."""
     plan = a_plan("aten::relu", "traced")
-    operators = {**plan.selection.operators, "quantized::conv1d": frozenset({"model"})}
+    operators = {**plan.selection.operators, Op("quantized::conv1d"): frozenset({"model"})}
     unit = "aten/src/ATen/native/quantized/cpu/qconv.cpp"
     more = replace(plan.on_demand[0], unit=unit, members=())
     wider = replace(

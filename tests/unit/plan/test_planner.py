@@ -31,6 +31,7 @@ from orchestrator.select.needs import Needed, needed
 from orchestrator.select.policy import select
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 M = frozenset({"m"})
@@ -145,7 +146,7 @@ def test_registries_may_keep_what_they_need_in_one_place() -> None:
             index,
             registry(index, backends, DIALECT.keys, kept),
             entry=(),
-            operators=["aten::a"],
+            operators=[Op("aten::a")],
             follow_calls=False,
         ).bytes
         for backends in (["CPU"], ["CPU", "QuantizedCPU"], ["QuantizedCPU"])
@@ -274,7 +275,9 @@ TOY = make_index()
 
 
 def toy_selection(*operators: str) -> Selection:
-    return Selection(operators=dict.fromkeys(operators, M), kernel_dtypes={"linear_tag": {"F": M}})
+    return Selection(
+        operators=dict.fromkeys(map(Op, operators), M), kernel_dtypes={"linear_tag": {"F": M}}
+    )
 
 
 def test_the_abis_of_an_app_share_what_its_selection_needs() -> None:
@@ -325,7 +328,7 @@ def test_a_forgotten_app_is_not_taken_for_the_next() -> None:
 
     def plan(planner: Planner, dtype: str) -> VariantPlan:
         tags = {"linear_tag": {dtype: M}}
-        return planner.plan(kernels, Selection({"aten::linear": M}, kernel_dtypes=tags), spec())
+        return planner.plan(kernels, Selection({Op("aten::linear"): M}, kernel_dtypes=tags), spec())
 
     expected = {
         dtype: [c.projection for c in plan(Planner(TOY, FACTS), dtype).compiles]

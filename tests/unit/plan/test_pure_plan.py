@@ -35,6 +35,7 @@ from orchestrator.plan.variant import RuntimeFacts, VariantSpec
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import Registry, registry
 from orchestrator.select.policy import select
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 M = frozenset({"m"})
@@ -72,7 +73,8 @@ def planned(
 def test_the_toy_is_planned_without_effects() -> None:
     index = make_index()
     selection = Selection(
-        operators={"aten::linear": M, "toy::conv": M}, kernel_dtypes={"linear_tag": {"Float": M}}
+        operators={Op("aten::linear"): M, Op("toy::conv"): M},
+        kernel_dtypes={"linear_tag": {"Float": M}},
     )
     with effects_refused():
         text, texts = planned(

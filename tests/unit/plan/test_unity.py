@@ -15,6 +15,7 @@ from orchestrator.plan.unity import UnityRules, can_share, shard_compile, shard_
 from orchestrator.plan.variant import VariantPlan
 from orchestrator.select.policy import select
 from orchestrator.values.action import Compile, count_units
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
@@ -151,7 +152,7 @@ def test_a_variant_without_the_usual_operators_has_only_the_shards_of_all() -> N
     kernels = kernels_for(["aten::relu"])
 
     def shards_with(*operators: str) -> set[str]:
-        selection = Selection(operators={name: frozenset({"m"}) for name in operators})
+        selection = Selection(operators={Op(name): frozenset({"m"}) for name in operators})
         return set(shards_of(planner.plan(kernels, selection, shipped_spec(operators))))
 
     least, most = shards_with(), shards_with(*facts.unity.usual)

@@ -30,6 +30,7 @@ from orchestrator.select.closure import registry
 from orchestrator.values.action import Compile
 from orchestrator.values.config import Optimize
 from orchestrator.values.fingerprint import text_digest
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 
 INDEX = make_index()
@@ -39,7 +40,7 @@ M = frozenset({"m"})
 
 def selection(*operators: str, **dtypes: tuple[str, ...]) -> Selection:
     return Selection(
-        operators=dict.fromkeys(sorted(operators), M),
+        operators=dict.fromkeys(map(Op, sorted(operators)), M),
         kernel_dtypes={tag: dict.fromkeys(dtypes[tag], M) for tag in sorted(dtypes)},
     )
 
@@ -63,7 +64,9 @@ def test_the_least_variant_is_what_the_entry_and_the_runtime_need() -> None:
     least = plan(Selection())
     assert (names(least.whole), names(least.on_demand)) == ([GUARD], [CORE])
     # what the template of RegisterBackendSelect.cpp calls, whatever is selected
-    assert least.request == RegistrationRequest((), ("aten::_pin_memory", "aten::is_pinned"), ())
+    assert least.request == RegistrationRequest(
+        (), (Op("aten::_pin_memory"), Op("aten::is_pinned")), ()
+    )
 
 
 def test_a_kernel_brings_its_unit_by_need() -> None:
@@ -80,9 +83,13 @@ def test_a_hand_written_registration_is_linked_whole() -> None:
 def test_calls_get_entry_points_but_only_the_selected_are_registered() -> None:
     found = plan(selection("aten::linear"))
     assert found.request == RegistrationRequest(
-        operators=("aten::linear",),
-        calls=("aten::_pin_memory", "aten::add.Tensor", "aten::is_pinned"),
-        kernels=(("CPU", ("aten::linear",)),),
+        operators=(Op("aten::linear"),),
+        calls=(
+            Op("aten::_pin_memory"),
+            Op("aten::add.Tensor"),
+            Op("aten::is_pinned"),
+        ),
+        kernels=(("CPU", (Op("aten::linear"),)),),
     )
 
 
@@ -138,7 +145,7 @@ def straight(*roots: str, called: tuple[str, ...] = (), **changes: object) -> Re
     facts = changes.pop("facts", FACTS)
     assert isinstance(index, RuntimeIndex)
     assert isinstance(facts, RuntimeFacts)
-    wanted = replace(selection(*roots, *called), root_operators=frozenset(roots))
+    wanted = replace(selection(*roots, *called), root_operators=frozenset(map(Op, roots)))
     how = spec(**({"dispatch": "direct"} | changes))
     return plan(wanted, how, facts, index).request
 
@@ -155,11 +162,15 @@ def add_registered(*more: tuple[str, str]) -> RuntimeIndex:
 
 def test_an_operator_that_only_code_calls_is_not_registered() -> None:
     assert straight("aten::linear", called=("aten::add.Tensor",)) == RegistrationRequest(
-        operators=("aten::linear",),
-        calls=("aten::_pin_memory", "aten::add.Tensor", "aten::is_pinned"),
-        kernels=(("CPU", ("aten::linear",)),),
-        direct=(("CPU", ("aten::add.Tensor",)),),
-        resolved=(("aten::add.Tensor", "CPU"),),
+        operators=(Op("aten::linear"),),
+        calls=(
+            Op("aten::_pin_memory"),
+            Op("aten::add.Tensor"),
+            Op("aten::is_pinned"),
+        ),
+        kernels=(("CPU", (Op("aten::linear"),)),),
+        direct=(("CPU", (Op("aten::add.Tensor"),)),),
+        resolved=((Op("aten::add.Tensor"), "CPU"),),
     )
 
 
@@ -170,13 +181,13 @@ def test_an_operator_that_a_model_names_is_registered() -> None:
 
 def test_an_operator_that_no_live_code_calls_is_left_out() -> None:
     found = straight(called=("aten::add.Tensor",))
-    assert found == RegistrationRequest((), ("aten::_pin_memory", "aten::is_pinned"), ())
+    assert found == RegistrationRequest((), (Op("aten::_pin_memory"), Op("aten::is_pinned")), ())
 
 
 @pytest.mark.parametrize("changes", [{"dispatch": "table"}, {"purpose": "tracer"}])
 def test_a_table_has_every_operator(changes: dict[str, str]) -> None:
     wanted = selection("aten::linear", "aten::add.Tensor")
-    found = plan(replace(wanted, root_operators=frozenset({"aten::linear"})), spec(**changes))
+    found = plan(replace(wanted, root_operators=frozenset({Op("aten::linear")})), spec(**changes))
     assert found.request.operators == ("aten::add.Tensor", "aten::linear")
     assert found.request.resolved == ()
 
@@ -218,7 +229,7 @@ def test_a_key_with_a_fallback_leaves_all_to_the_table() -> None:
 def test_what_is_looked_up_by_name_is_registered() -> None:
     facts = replace(FACTS, by_name={CORE: frozenset({"aten::add.Tensor"})})
     planner = Planner(INDEX, facts)
-    kernels, named = registry(INDEX, ["CPU"], DIALECT.keys), frozenset({"aten::linear"})
+    kernels, named = registry(INDEX, ["CPU"], DIALECT.keys), frozenset({Op("aten::linear")})
     wanted = replace(selection("aten::linear", "aten::add.Tensor"), root_operators=named)
     how = spec(dispatch="direct")
     assert planner.plan(kernels, wanted, how).request.resolved == ()
@@ -307,7 +318,7 @@ def test_another_dtype_changes_only_the_units_that_mention_its_tag() -> None:
 
 
 def test_who_asked_changes_nothing() -> None:
-    other = Selection(operators=dict.fromkeys(sorted(ALL), frozenset({"another", "m"})))
+    other = Selection(operators=dict.fromkeys(map(Op, sorted(ALL)), frozenset({"another", "m"})))
     assert changed_units(selection(*ALL), other) == set()
 
 
@@ -381,7 +392,7 @@ def test_units_without_the_precompiled_header(
             UnitFacts("aten/Kernel.cpp", 1.0),
             {"optimize": "balanced", "hot": frozenset({"aten/Kernel.cpp"})},
         ),
-        (UnitFacts("aten/o.cpp", 1.0, operators=("a::b",)), {}),
+        (UnitFacts("aten/o.cpp", 1.0, operators=(Op("a::b"),)), {}),
         (UnitFacts("aten/c.cpp", 1.0, classes=("C",)), {}),
     ],
 )

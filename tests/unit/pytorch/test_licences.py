@@ -15,13 +15,14 @@ from pathlib import Path
 import notices
 import package_toy as toy
 import pytest
-from core_toy import session
+from core_toy import this_checkout
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
 from zig_tool import zig
 
+from orchestrator.build.invocation import Invocation
 from orchestrator.build.licences import held_parts, licences, of_linked, source_of
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.runtime import Runtime
 from orchestrator.compilers.driver import LinkedPart
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.zig_cxx import LINK_FLAGS
@@ -98,12 +99,16 @@ NOT_HELD = {
 
 
 @cache
-def of(runtime: str) -> RuntimeSession:
-    return session(runtime)
+def here() -> Invocation:
+    return this_checkout()
+
+
+def of(runtime: str) -> Runtime:
+    return here().runtimes.on(runtime)
 
 
 def rules_of(runtime: str) -> Sequence[LicenceRule]:
-    return of(runtime).runtime.version.licences
+    return of(runtime).version.licences
 
 
 @cache
@@ -225,7 +230,7 @@ def test_each_text_is_a_licence(
 def whole(runtime: str) -> dict[str, Licence]:
     """The licences of a variant that holds every part of PyTorch."""
     units = [unit for rule in rules_of(runtime) for unit in a_unit(rule)]
-    found = licences(of(runtime), "linux-x86_64", units, None)
+    found = licences(here(), of(runtime), "linux-x86_64", units, None)
     return {part.component: part for part in found}
 
 
@@ -237,7 +242,7 @@ def a_unit(rule: LicenceRule) -> list[str]:
 def test_every_part_tells_what_it_was_compiled_from(runtime: str) -> None:
     parts = whole(runtime)
     assert set(parts) == {"libtorch-orchestrator", *names(rules_of(runtime))}
-    pinned = of(runtime).workspace.config.pins[runtime]
+    pinned = of(runtime).pin
     for part in parts.values():
         assert part.source, part.component
     digests = {name: part.source.sha256 for name, part in parts.items() if part.source}
@@ -246,7 +251,7 @@ def test_every_part_tells_what_it_was_compiled_from(runtime: str) -> None:
 
 
 def test_a_part_of_several_files_tells_a_digest_of_their_digests() -> None:
-    tree = of("pytorch_1_13").runtime.fetched.tree
+    tree = of("pytorch_1_13").fetched.tree
     parts = whole("pytorch_1_13").items()
     digests = {name: part.source.sha256 for name, part in parts if part.source}
     # of one file: its own; of several: as sha256sum tells them, and once more
@@ -275,14 +280,16 @@ def test_a_kernel_library_is_a_part_where_one_of_its_units_is_linked(
     assert on.library is not None
     trees = {"XNNPACK": "xnnpack", "pthreadpool": "pthreadpool", "FXdiv": "fxdiv"}
     expressions = {"XNNPACK": "BSD-3-Clause", "pthreadpool": "BSD-2-Clause", "FXdiv": "MIT"}
-    found = [one for one in licences(on, "linux-x86_64", [unit], None) if one.component in trees]
+    found = [
+        one for one in licences(here(), on, "linux-x86_64", [unit], None) if one.component in trees
+    ]
     assert [one.component for one in found] == held
     for one in found:
         tree = trees[one.component]
         assert one.licence == expressions[one.component]
         assert one.texts == {"LICENSE": (on.library.trees[tree] / "LICENSE").read_bytes()}
         assert one.source
-        assert one.source.sha256 == on.workspace.config.pins["pytorch_2_6"].libraries[tree].tree
+        assert one.source.sha256 == on.pin.libraries[tree].tree
 
 
 def test_our_own_code_is_a_part() -> None:
@@ -304,9 +311,9 @@ def test_a_part_whose_files_are_not_here_has_no_digest(tmp_path: Path) -> None:
 @every_runtime
 def test_fmt_is_in_the_units_that_include_it(runtime: str) -> None:
     """Other units read c10/util/strong_type.h, which includes fmt where a macro asks for it."""
-    tree = of(runtime).runtime.fetched.tree
+    tree = of(runtime).fetched.tree
     includes = re.compile(r"^#include <fmt/", re.MULTILINE)
-    units = [u.path for u in runtime_units(tree, of(runtime).runtime.version)]
+    units = [u.path for u in runtime_units(tree, of(runtime).version)]
     including = {
         unit
         for unit in units

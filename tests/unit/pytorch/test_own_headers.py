@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.build.prepare import NATIVE, header_texts, own_headers_of
+from orchestrator.build.native import NATIVE, header_texts
+from orchestrator.build.prepare import own_headers_of
 from orchestrator.libraries.features import headers_of_units
 from orchestrator.pytorch.dialects import load_version
 

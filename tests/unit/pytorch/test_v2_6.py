@@ -11,14 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core_toy import session
+from core_toy import real_runtime
 from real_units import OPEN, RealUnits
 from variants import plans
 from variants import rule as rule_of
 from zig_tool import zig
 
 from orchestrator.build.fetch import FetchedRuntime
-from orchestrator.build.prepare import NATIVE, header_texts, own_flags_of
+from orchestrator.build.native import NATIVE, header_texts
+from orchestrator.build.prepare import own_flags_of
 from orchestrator.plan.variant import index_unit
 from orchestrator.pytorch.configure import configured_headers
 from orchestrator.pytorch.units import runtime_units, upstream_units
@@ -82,7 +83,7 @@ def test_what_no_library_needs_is_not_reached() -> None:
 
 def test_matrices_of_float16_are_multiplied() -> None:
     """Upstream leaves their case out of builds for phones, which this one is by its macros."""
-    index = session(RUNTIME).runtime.index
+    index = real_runtime(RUNTIME).index
     (node,) = (
         number
         for number, name in enumerate(index.names)
@@ -96,12 +97,12 @@ def test_matrices_of_float16_are_multiplied() -> None:
 @pytest.fixture(scope="module")
 def fetched() -> FetchedRuntime:
     """Its source, in the user's cache."""
-    return session(RUNTIME).runtime.fetched
+    return real_runtime(RUNTIME).fetched
 
 
 @pytest.fixture(scope="module")
 def generated() -> Path:
-    return session(RUNTIME).runtime.generated
+    return real_runtime(RUNTIME).generated
 
 
 @pytest.mark.real
@@ -198,7 +199,7 @@ def test_units_compile_with_the_overlay(
     unit: str, real: RealUnits, compiled: Mapping[str, Path]
 ) -> None:
     assert compiled[unit].is_file()
-    facts = real.session.runtime.facts
+    facts = real.runtime.facts
     flags = index_unit(facts, real.spec("release"), replace(OPEN, path=unit)).flags
     header = " ".join(included(unit))
     assert header in " ".join(flags)

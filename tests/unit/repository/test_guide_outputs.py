@@ -38,6 +38,7 @@ from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.fits import Lack
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.verdict import VerifyResult
 
@@ -175,8 +176,8 @@ def traced(model: str, operators: int, tags: int, unrun: tuple[str, ...], *chang
         app="camera",
         model=model,
         identity=TraceIdentity("m", "r", "i", ("CPU",), "t"),
-        root_operators=unrun,
-        called_operators={f"aten::o{number}": 1 for number in range(operators)},
+        root_operators=tuple(map(Op, unrun)),
+        called_operators={Op(f"aten::o{number}"): 1 for number in range(operators)},
         kernel_tags={f"t{number}": {"Float": 1} for number in range(tags)},
     )
     app: Any = SimpleNamespace(name="camera")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.select.backends import reachable_backends, tensor_kinds
+from orchestrator.values.operators import OperatorName as Op
 
 BOTH = ("CPU", "QuantizedCPU")
 
@@ -27,18 +28,21 @@ BOTH = ("CPU", "QuantizedCPU")
     ],
 )
 def test_kinds_of_tensors(operator: str, kinds: set[str]) -> None:
-    assert tensor_kinds([operator]) == kinds
-    assert tensor_kinds(["aten::add.Tensor", operator]) == kinds
+    assert tensor_kinds([Op(operator)]) == kinds
+    assert tensor_kinds([Op("aten::add.Tensor"), Op(operator)]) == kinds
 
 
 def test_the_quantised_backend_is_reached_by_quantised_models_only() -> None:
-    assert reachable_backends(BOTH, ["aten::conv2d"]) == ("CPU",)
-    assert reachable_backends(BOTH, ["aten::conv2d", "quantized::linear"]) == BOTH
+    assert reachable_backends(BOTH, [Op("aten::conv2d")]) == ("CPU",)
+    assert reachable_backends(BOTH, [Op("aten::conv2d"), Op("quantized::linear")]) == BOTH
 
 
 def test_so_is_that_of_sparse_tensors() -> None:
     both = ("CPU", "SparseCPU")
-    assert reachable_backends(both, ["aten::conv2d"]) == ("CPU",)
-    assert reachable_backends(both, ["aten::to_sparse"]) == both
+    assert reachable_backends(both, [Op("aten::conv2d")]) == ("CPU",)
+    assert reachable_backends(both, [Op("aten::to_sparse")]) == both
     assert reachable_backends(("CPU", "Other"), []) == ("CPU", "Other")
-    assert reachable_backends(reversed(BOTH), ["quantized::linear"]) == ("QuantizedCPU", "CPU")
+    assert reachable_backends(reversed(BOTH), [Op("quantized::linear")]) == (
+        "QuantizedCPU",
+        "CPU",
+    )

@@ -17,6 +17,7 @@ from core_toy import (
 from orchestrator.index.model import UnitFacts
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import ROOT, Reach, is_function, reach, registry
+from orchestrator.values.operators import OperatorName as Op
 
 INDEX = make_index()
 KERNELS = registry(INDEX, ["CPU"], DIALECT.keys)
@@ -31,7 +32,7 @@ def walk(
         INDEX,
         KERNELS,
         entry=[INDEX.by_name[name] for name in entry],
-        operators=operators,
+        operators=map(Op, operators),
         units=[] if unit is None else [paths.index(unit)],
         follow_calls=follow_calls,
     )
@@ -57,12 +58,14 @@ def test_only_the_backends_asked_for_register() -> None:
         "toy::conv": ["catchall"],
     }
     sparse = registry(INDEX, ["CPU", "SparseCPU"], DIALECT.keys)
-    assert [r.key for r in sparse.kernels("aten::sparse_only")] == ["SparseCPU"]
-    assert sparse.kernels("aten::unknown") == ()
+    assert [r.key for r in sparse.kernels(Op("aten::sparse_only"))] == ["SparseCPU"]
+    assert sparse.kernels(Op("aten::unknown")) == ()
 
 
 def test_a_cpu_kernel_shadows_the_functional_one_only_where_it_is_built() -> None:
-    keys = [r.key for r in registry(INDEX, ["SparseCPU"], DIALECT.keys).kernels("aten::add.Tensor")]
+    keys = [
+        r.key for r in registry(INDEX, ["SparseCPU"], DIALECT.keys).kernels(Op("aten::add.Tensor"))
+    ]
     # CPU is not among the backends: nothing shadows the functional kernel
     assert keys == ["schema", "CompositeExplicitAutogradNonFunctional"]
 
@@ -139,7 +142,11 @@ def test_the_interpreters_operators_do_not_call_one_another() -> None:
 
     def reached(follow_calls: bool) -> set[str]:
         found = reach(
-            index, kernels, entry=(), operators=["aten::len.t"], follow_calls=follow_calls
+            index,
+            kernels,
+            entry=(),
+            operators=[Op("aten::len.t")],
+            follow_calls=follow_calls,
         )
         return {index.names[node] for node in found.parents}
 
@@ -212,7 +219,7 @@ def cut_walk(
         index,
         registry(index, ["CPU"], DIALECT.keys),
         entry=iter([index.by_name["a"]]),
-        operators=iter(operators),
+        operators=map(Op, operators),
         cut=[1],
         follow_calls=False,
     )

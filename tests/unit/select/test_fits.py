@@ -15,6 +15,7 @@ from orchestrator.plan.variant import VariantPlan
 from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
 from orchestrator.select.policy import static_selection
 from orchestrator.values.fits import Judgement, Lack
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace
 
 APPS = ("assistant", "camera", "keyboard", "listener", "reader", "scanner")
@@ -136,8 +137,8 @@ def test_what_an_operator_adds_is_estimated() -> None:
     trace, plan = the_model()
     other = replace(
         trace,
-        root_operators=(*trace.root_operators, "aten::sort"),
-        called_operators={**trace.called_operators, "aten::sort": 1},
+        root_operators=(*trace.root_operators, Op("aten::sort")),
+        called_operators={**trace.called_operators, Op("aten::sort"): 1},
     )
     found = judged(model_facts(other), offer_of(plan))
     assert [(one.name, one.needed) for one in found.lacks] == [("aten::sort", "named")]
@@ -150,7 +151,7 @@ def test_what_an_operator_adds_is_estimated() -> None:
 
 def test_an_operator_that_the_runtime_does_not_have_cannot_be_added() -> None:
     trace, plan = the_model()
-    other = replace(trace, root_operators=(*trace.root_operators, "inker::draw"))
+    other = replace(trace, root_operators=(*trace.root_operators, Op("inker::draw")))
     found = judged(model_facts(other), offer_of(plan))
     assert found.lacks[0].note == "PyTorch 1.13.1 does not have it"
     assert added(model_facts(other), offer_of(plan), found.lacks, runtime()) == ({}, None)
@@ -158,7 +159,7 @@ def test_an_operator_that_the_runtime_does_not_have_cannot_be_added() -> None:
 
 def test_an_operator_of_the_interpreter_that_every_library_has() -> None:
     trace, plan = the_model()
-    name = "prim::is_cuda"
+    name = Op("prim::is_cuda")
     assert name not in plan.selection.operators
     other = replace(
         trace,
@@ -217,7 +218,7 @@ def test_a_trace_of_another_runtime_proves_nothing() -> None:
 
 def test_a_trace_of_more_backends_proves_nothing() -> None:
     trace, plan = the_model()
-    name = "aten::to_sparse"
+    name = Op("aten::to_sparse")
     identity = replace(trace.identity, backends=("CPU", "QuantizedCPU", "SparseCPU"))
     other = replace(trace, identity=identity, root_operators=(*trace.root_operators, name))
     offer = offer_of(plan)
@@ -235,7 +236,7 @@ def test_code_that_other_roots_leave_out() -> None:
     """A library whose models have no quantised tensors has no kernels of them."""
     trace, plan = the_model()
     offer = offer_of(plan)
-    name = "quantized::relu6"
+    name = Op("quantized::relu6")
     offer = replace(offer, operators=offer.operators | {name})
     other = replace(
         trace,
@@ -251,7 +252,7 @@ def test_code_that_other_roots_leave_out() -> None:
 
 def test_a_model_that_means_what_an_earlier_pytorch_did() -> None:
     trace, plan = the_model()
-    offer, old = offer_of(plan), frozenset({"aten::gelu", "aten::div.Tensor"})
+    offer, old = offer_of(plan), frozenset({Op("aten::gelu"), Op("aten::div.Tensor")})
     other = replace(model_facts(trace), sha256="other", upgraded=old)
     assert judged(replace(other, upgraded=frozenset()), offer).verdict == "by manifest"
     found = judged(other, offer)

@@ -23,6 +23,7 @@ from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.config import SelectionPolicy
 from orchestrator.values.fits import Lack
 from orchestrator.values.growth import Growth, NewDtypes
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection, merge_all
 from orchestrator.values.trace import Trace
 
@@ -31,7 +32,7 @@ M = frozenset({"m"})
 
 def selection(*operators: str, **dtypes: tuple[str, ...]) -> Selection:
     return Selection(
-        operators=dict.fromkeys(operators, M),
+        operators=dict.fromkeys(map(Op, operators), M),
         kernel_dtypes={tag: dict.fromkeys(some, M) for tag, some in dtypes.items()},
     )
 
@@ -68,12 +69,12 @@ def test_only_what_is_new_is_looked_for(
     """How often the closure of all operators is asked for."""
     asked, needed = [], Grown.needed
 
-    def counted(library: Grown, names: Collection[str]) -> Needed:
+    def counted(library: Grown, names: Collection[Op]) -> Needed:
         asked.append(names)
         return needed(library, names)
 
     monkeypatch.setattr(Grown, "needed", counted)
-    growth(grown(make_index(), LINEAR), operators, dtypes)
+    growth(grown(make_index(), LINEAR), tuple(map(Op, operators)), dtypes)
     assert len(asked) == walks
 
 
@@ -94,7 +95,7 @@ def test_the_code_of_a_new_operators_kernels_comes_with_it() -> None:
     """toy::conv has conv_kernel, inflate and a symbol of 4 bytes; linear_kernel switches on
     shared_tag, too."""
     dtypes = {"conv_tag": ("Float",), "shared_tag": ("Double",)}
-    found = growth(grown(make_index(), LINEAR), ("toy::conv",), dtypes)
+    found = growth(grown(make_index(), LINEAR), (Op("toy::conv"),), dtypes)
     assert found == Growth(
         ("toy::conv",),
         (NewDtypes("conv_tag", ("Float",), 0), NewDtypes("shared_tag", ("Double",), 200)),
@@ -106,7 +107,7 @@ def test_what_the_index_cannot_tell_has_no_size() -> None:
     """A tag whose name is computed, and one that nothing of the library has by the index; and an
     operator that the runtime does not have adds nothing that is known."""
     dtypes = {"computed": ("Float",), "conv_tag": ("Float",)}
-    found = growth(grown(make_index(), LINEAR), ("ink::smooth",), dtypes)
+    found = growth(grown(make_index(), LINEAR), (Op("ink::smooth"),), dtypes)
     rows = (NewDtypes("computed", ("Float",), None), NewDtypes("conv_tag", ("Float",), None))
     assert found == Growth(("ink::smooth",), rows, 0)
 
@@ -122,11 +123,14 @@ def test_dtypes_that_the_library_has_for_what_no_input_ran_add_nothing(
 
 def test_what_traces_know_is_not_new() -> None:
     ran = {"linear_tag": {"Float": 3}, "shared_tag": {"Long": 1, "Float": 1, "Half": 2}, "x": {}}
-    assert unknown_to(LINEAR, {"aten::linear", "toy::conv"}, ran) == (
+    assert unknown_to(LINEAR, {Op("aten::linear"), Op("toy::conv")}, ran) == (
         frozenset({"toy::conv"}),
         {"shared_tag": ("Half", "Long")},
     )
-    assert unknown_to(LINEAR, ("aten::linear",), {"linear_tag": ["Float"]}) == (frozenset(), {})
+    assert unknown_to(LINEAR, (Op("aten::linear"),), {"linear_tag": ["Float"]}) == (
+        frozenset(),
+        {},
+    )
 
 
 def camera() -> tuple[Trace, str]:
@@ -184,12 +188,12 @@ def test_a_library_of_all_dtypes_does_not_grow_by_one() -> None:
 
 def test_an_operator_of_the_shipped_index_brings_its_kernels() -> None:
     trace, _ = camera()
-    other = replace(trace, root_operators=(*trace.root_operators, "aten::sort.values_stable"))
+    other = replace(trace, root_operators=(*trace.root_operators, Op("aten::sort.values_stable")))
     lack = Lack("operator", "aten::sort.values_stable", "named")
     _, total = added(model_facts(other), offer_of(plan_of([trace])), [lack], runtime())
     found = growth(
         camera_library("guarded"),
-        {"aten::sort.values_stable"},
+        {Op("aten::sort.values_stable")},
         {"sorting_kernel_method_name": ("Float",)},
     )
     assert found.kernel_dtypes[0].bytes == 0

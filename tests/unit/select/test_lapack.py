@@ -8,6 +8,7 @@ from shipped_index import shipped
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.select.closure import reach, registry
+from orchestrator.values.operators import OperatorName as Op
 
 KERNELS = "aten/src/ATen/native/BatchLinearAlgebraKernel.cpp"
 # The only kernel of that unit which calls neither LAPACK nor BLAS.
@@ -31,7 +32,9 @@ def test_the_list_is_of_operators_that_need_lapack_and_misses_none(dialect: Dial
     listed = set(dialect.facts.lapack)
 
     def enters(*operators: str, follow_calls: bool) -> bool:
-        found = reach(index, kernels, entry=(), operators=operators, follow_calls=follow_calls)
+        found = reach(
+            index, kernels, entry=(), operators=map(Op, operators), follow_calls=follow_calls
+        )
         return not (stubs | direct).isdisjoint(found.parents)
 
     others = [one for one in kernels.by_operator if one.partition(".")[0] not in listed]

@@ -15,6 +15,7 @@ from orchestrator.select.policy import (
     traced_selection,
     with_extra,
 )
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import EXTRA, Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -40,8 +41,12 @@ def trace(model: str = "m", **changes: object) -> Trace:
 def test_traced_is_what_ran_and_what_the_loader_wants() -> None:
     unrun = trace(called_operators={"aten::add.Tensor": 2, "aten::called": 1})
     expected = Selection(
-        operators={"aten::add.Tensor": M, "aten::called": M, "aten::linear": M},
-        root_operators=frozenset({"aten::add.Tensor", "aten::linear"}),
+        operators={
+            Op("aten::add.Tensor"): M,
+            Op("aten::called"): M,
+            Op("aten::linear"): M,
+        },
+        root_operators=frozenset({Op("aten::add.Tensor"), Op("aten::linear")}),
         kernel_dtypes={"linear_tag": {"Float": M}},
         custom_classes={"Prepacked": M},
         build_features={"LINEAR_FEATURE": M},
@@ -51,10 +56,10 @@ def test_traced_is_what_ran_and_what_the_loader_wants() -> None:
 
 
 def test_static_is_the_closure_with_all_dtypes_of_the_reached_code() -> None:
-    selection = static_selection(INDEX, KERNELS, ["aten::linear"], "m")
+    selection = static_selection(INDEX, KERNELS, [Op("aten::linear")], "m")
     assert selection == Selection(
-        operators={"aten::add.Tensor": M, "aten::linear": M},
-        root_operators=frozenset({"aten::linear"}),
+        operators={Op("aten::add.Tensor"): M, Op("aten::linear"): M},
+        root_operators=frozenset({Op("aten::linear")}),
         # a unit that is reached computes names of tags
         kernel_dtypes={"*": {"*": M}, "linear_tag": {"*": M}, "shared_tag": {"*": M}},
         custom_classes={"Prepacked": M},
@@ -66,7 +71,7 @@ def test_a_unit_that_computes_names_of_classes_asks_for_all() -> None:
     opened = [replace(unit, open_classes=unit.path == STUBS) for unit in UNITS]
     index = make_index(units=opened)
     selection = static_selection(
-        index, registry(index, ["CPU"], DIALECT.keys), ["aten::linear"], "m"
+        index, registry(index, ["CPU"], DIALECT.keys), [Op("aten::linear")], "m"
     )
     assert selection.custom_classes == {"*": M}
 
@@ -112,7 +117,7 @@ def test_guarded_closes_over_the_roots_that_never_ran() -> None:
 
 def test_an_app_is_the_merge_of_its_models() -> None:
     selection = select(INDEX, KERNELS, [trace(), trace("n", kernel_tags={})], "guarded")
-    assert selection.operators["aten::linear"] == M | N
+    assert selection.operators[Op("aten::linear")] == M | N
     assert selection.kernel_dtypes == {"linear_tag": {"Float": M}}
 
 
@@ -130,8 +135,8 @@ def test_what_an_app_adds_has_its_closure_whatever_the_policy() -> None:
     ran = trace(root_operators=("aten::add.Tensor",), called_operators={"aten::add.Tensor": 2})
     traced = select(INDEX, KERNELS, [ran], "traced")
     assert with_extra(INDEX, KERNELS, traced, []) == traced
-    more = with_extra(INDEX, KERNELS, traced, ["aten::linear"])
-    assert more == traced.merge(static_selection(INDEX, KERNELS, ["aten::linear"], EXTRA))
+    more = with_extra(INDEX, KERNELS, traced, [Op("aten::linear")])
+    assert more == traced.merge(static_selection(INDEX, KERNELS, [Op("aten::linear")], EXTRA))
     # registered, as what models name: C++ code looks it up by name
     assert more.root_operators == {"aten::add.Tensor", "aten::linear"}
     assert more.kernel_dtypes["linear_tag"]["*"] == {EXTRA}

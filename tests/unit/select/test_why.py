@@ -10,6 +10,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import select, with_extra
 from orchestrator.select.why import Explainer, of_selection, overloads
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -19,8 +20,8 @@ TRACE = Trace(
     app="camera",
     model="classifier",
     identity=TraceIdentity("m", "r", "bundled", ("CPU",), "t"),
-    root_operators=("aten::linear", "toy::conv"),
-    called_operators={"aten::linear": 1200, "aten::shadow": 1},
+    root_operators=(Op("aten::linear"), Op("toy::conv")),
+    called_operators={Op("aten::linear"): 1200, Op("aten::shadow"): 1},
     kernel_tags={"linear_tag": {"Float": 1}},
     custom_classes=("Prepacked",),
 )
@@ -34,21 +35,21 @@ def explainer(selection: Selection = SELECTION) -> Explainer:
 
 def test_who_asked_for_an_operator() -> None:
     told = explainer()
-    assert told.operator("aten::linear", [TRACE]) == [
+    assert told.operator(Op("aten::linear"), [TRACE]) == [
         "classifier: its bytecode names it; it ran 1,200 times"
     ]
-    assert told.operator("aten::shadow", [TRACE]) == ["classifier: kernels called it, once"]
+    assert told.operator(Op("aten::shadow"), [TRACE]) == ["classifier: kernels called it, once"]
     # its closure is there because it never ran
-    assert told.operator("toy::conv", [TRACE]) == [
+    assert told.operator(Op("toy::conv"), [TRACE]) == [
         "classifier: its bytecode names it; no input ran it"
     ]
-    assert told.operator("aten::sparse_only", [TRACE]) == []
+    assert told.operator(Op("aten::sparse_only"), [TRACE]) == []
 
 
 def test_an_operator_that_only_a_closure_has() -> None:
-    unrun = Trace("camera", "m", TRACE.identity, ("aten::linear",), {}, {})
+    unrun = Trace("camera", "m", TRACE.identity, (Op("aten::linear"),), {}, {})
     selection = select(INDEX, KERNELS, [unrun], "guarded")
-    assert explainer(selection).operator("aten::add.Tensor", [unrun]) == [
+    assert explainer(selection).operator(Op("aten::add.Tensor"), [unrun]) == [
         "m: no input ran it; it is in the static closure of operators that never ran: aten::linear",
         "linked kernels can call it:",
         "  operator aten::linear",
@@ -59,8 +60,8 @@ def test_an_operator_that_only_a_closure_has() -> None:
 
 
 def test_an_operator_that_can_be_called_but_is_not_there() -> None:
-    selection = Selection(operators={"aten::linear": frozenset({"m"})})
-    lines = explainer(selection).operator("aten::add.Tensor", [])
+    selection = Selection(operators={Op("aten::linear"): frozenset({"m"})})
+    lines = explainer(selection).operator(Op("aten::add.Tensor"), [])
     assert lines[0] == "linked kernels can call it:"
     assert lines[-1] == "it has no registered kernel: such a call would throw an error"
 
@@ -145,7 +146,7 @@ def test_tags_classes_and_features() -> None:
 
 
 def test_a_name_without_an_overload_means_all_that_there_are() -> None:
-    known = ["aten::lstm.data", "aten::lstm.input", "aten::lstm_cell", "aten::relu"]
+    known = [Op("aten::lstm.data"), Op("aten::lstm.input"), Op("aten::lstm_cell"), Op("aten::relu")]
     assert overloads("aten::lstm", known) == ("aten::lstm.data", "aten::lstm.input")
     assert overloads("aten::relu", known) == ("aten::relu",)
     assert overloads("aten::lst", known) == ()
@@ -154,27 +155,34 @@ def test_a_name_without_an_overload_means_all_that_there_are() -> None:
 def test_of_several_operators_those_are_told_that_are_there() -> None:
     told = explainer()
     one = ["classifier: its bytecode names it; it ran 1,200 times"]
-    assert told.operators(["aten::linear"], [TRACE]) == one
-    assert told.operators(["aten::linear", "aten::shadow", "aten::sparse_only"], [TRACE]) == [
+    assert told.operators([Op("aten::linear")], [TRACE]) == one
+    assert told.operators(
+        [
+            Op("aten::linear"),
+            Op("aten::shadow"),
+            Op("aten::sparse_only"),
+        ],
+        [TRACE],
+    ) == [
         "aten::linear",
         f"  {one[0]}",
         "aten::shadow",
         "  classifier: kernels called it, once",
     ]
-    assert told.operators(["aten::sparse_only", "aten::nothing"], [TRACE]) == []
+    assert told.operators([Op("aten::sparse_only"), Op("aten::nothing")], [TRACE]) == []
 
 
 def test_what_app_yaml_adds_has_its_reason() -> None:
-    selection = with_extra(INDEX, KERNELS, SELECTION, ["aten::linear"])
+    selection = with_extra(INDEX, KERNELS, SELECTION, [Op("aten::linear")])
     walk = Planner(INDEX, FACTS).walk(KERNELS, selection, spec())
     told = Explainer(
         INDEX, KERNELS, selection, walk, FACTS.always, extra={"aten::linear": "C++ code calls it"}
     )
-    assert told.operator("aten::linear", [TRACE]) == [
+    assert told.operator(Op("aten::linear"), [TRACE]) == [
         "classifier: its bytecode names it; it ran 1,200 times",
         "app.yaml adds it (`extra`): C++ code calls it",
     ]
-    added = told.operator("aten::add.Tensor", [TRACE])
+    added = told.operator(Op("aten::add.Tensor"), [TRACE])
     assert added[0] == "in the static closure of what app.yaml adds (`extra`): aten::linear"
     assert "app.yaml: all dtypes, for the operators under `extra`" in of_selection(
         "linear_tag", selection
@@ -188,9 +196,9 @@ def test_the_calls_that_no_input_ran_are_told() -> None:
     walk = Planner(INDEX, FACTS).walk(KERNELS, SELECTION, spec())
     calls = [f"forward at net.py:{line}" for line in range(3, 9)]
     told = Explainer(INDEX, KERNELS, SELECTION, walk, FACTS.always, lambda model, operator: calls)
-    assert told.operator("aten::linear", [TRACE]) == [
+    assert told.operator(Op("aten::linear"), [TRACE]) == [
         "classifier: its bytecode names it; it ran 1,200 times; not run: forward at net.py:3,"
         " forward at net.py:4, forward at net.py:5, forward at net.py:6 and 2 more"
     ]
     # only the model's own calls have lines
-    assert told.operator("aten::shadow", [TRACE]) == ["classifier: kernels called it, once"]
+    assert told.operator(Op("aten::shadow"), [TRACE]) == ["classifier: kernels called it, once"]

@@ -281,7 +281,7 @@ COMMANDS = Path(__file__).parents[3] / "orchestrator/commands"
 @pytest.mark.parametrize("file", sorted(COMMANDS.glob("*.py")), ids=lambda file: file.stem)
 def test_every_verb_that_uses_the_cache_holds_its_lock(file: Path) -> None:
     text = file.read_text()
-    made = ("Session(context", "Session(self.context")
+    made = ("load(context", "load(self.context")
     uses = (*made, "fetch_runtimes(", "resolve_toolchain(", "parts(cache)")
     # the second is the first, and makes the store smaller at its end
     held = any(word in text for word in ("cache_in_use(", "store_in_use("))

@@ -10,10 +10,19 @@ import pytest
 from orchestrator.trace.difference import Change, changes_between
 from orchestrator.trace.lock import lock_text
 from orchestrator.values.coverage import FunctionCoverage
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 
 IDENTITY = TraceIdentity("m", "r", "i", ("CPU",), "t")
-TRACE = Trace("camera", "m", IDENTITY, ("x::a",), {"x::a": 1}, {"t": {"Float": 1}}, outputs="o")
+TRACE = Trace(
+    "camera",
+    "m",
+    IDENTITY,
+    (Op("x::a"),),
+    {Op("x::a"): 1},
+    {"t": {"Float": 1}},
+    outputs="o",
+)
 
 
 def _other(name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 import zstandard
-from core_toy import GOLDEN, ROOT, session
+from core_toy import GOLDEN, ROOT, real_runtime
 from golden_files import Golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,6 +51,7 @@ from orchestrator.trace.runs import LARGEST
 from orchestrator.values.coverage import FunctionCoverage
 from orchestrator.values.forms import DTYPES
 from orchestrator.values.labels import AppLabel
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 
 TENSOR = {"dtype": "float32", "shape": [1], "data": "AADAPw=="}
@@ -62,8 +63,8 @@ TRACE = Trace(
     app="camera",
     model="classifier",
     identity=IDENTITY,
-    root_operators=("aten::add.Tensor", "aten::len.t"),
-    called_operators={"aten::add.Tensor": 3, "aten::copy_": 12},
+    root_operators=(Op("aten::add.Tensor"), Op("aten::len.t")),
+    called_operators={Op("aten::add.Tensor"): 3, Op("aten::copy_"): 12},
     kernel_tags={"add_stub": {"Float": 3, "Long": 1}, "copy_": {"Bool": 2}},
     custom_classes=("quantized.Linear",),
     build_features=("PROTOBUF",),
@@ -169,7 +170,9 @@ def test_the_trace_before(app: Path) -> None:
 names = st.sampled_from(["yes", "null", "e5", "on", "y", "_1", "x_1e5", "NaN"]) | st.from_regex(
     r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True
 )
-operators = st.builds("{}::{}{}".format, names, names, names.map(lambda n: f".{n}") | st.just(""))
+operators = st.builds(
+    "{}::{}{}".format, names, names, names.map(lambda n: f".{n}") | st.just("")
+).map(Op)
 digests = st.sampled_from(["0" * 64, "1e5" + "0" * 61, "12" * 32]) | st.from_regex(
     r"[0-9a-f]{64}", fullmatch=True
 )
@@ -195,8 +198,8 @@ dtypes = st.dictionaries(st.sampled_from(DTYPES), counts, max_size=3)
 )
 def test_every_trace_survives_its_file(
     identity: TraceIdentity,
-    roots: set[str],
-    called: dict[str, int],
+    roots: set[Op],
+    called: dict[Op, int],
     tags: dict[str, dict[str, int]],
     classes: tuple[str, ...],
 ) -> None:
@@ -536,7 +539,7 @@ def test_a_lock_of_another_app_or_model(
 
 KNOWN = Vocabulary(
     "0.1.0",
-    frozenset(("aten::add.Tensor", "aten::len.t", "aten::copy_")),
+    frozenset((Op("aten::add.Tensor"), Op("aten::len.t"), Op("aten::copy_"))),
     frozenset(("add_stub", "copy_")),
 )
 
@@ -545,7 +548,7 @@ KNOWN = Vocabulary(
     ("known", "what", "words", "column", "seen"),
     [
         (
-            replace(KNOWN, operators=frozenset(("aten::copy_",))),
+            replace(KNOWN, operators=frozenset((Op("aten::copy_"),))),
             "operators",
             "    aten::add.Tensor:",
             5,
@@ -810,7 +813,7 @@ print(json.dumps({
 
 @pytest.mark.real
 def test_pytorchs_own_selective_builder_reads_it() -> None:
-    tree = session().runtime.fetched.tree
+    tree = real_runtime().fetched.tree
     done = subprocess.run(
         [sys.executable, "-c", SELECTOR, "aten::add.Tensor", "aten::copy_", "aten::mul.Tensor"],
         input=lock_text(TRACE),
@@ -852,7 +855,7 @@ def test_traces_are_committed() -> None:
 @pytest.mark.real
 def test_computed_tags_are_those_in_the_sources() -> None:
     """The constants that these units switch with."""
-    tree = session().runtime.fetched.tree
+    tree = real_runtime().fetched.tree
     constant = re.compile(r'constexpr (?:auto|const char ?\*)\s*(?:op|fn)_name\s*=\s*"(\w+)"')
     for path, tags in load_version(VERSION).computed_tags.items():
         assert tuple(sorted({*constant.findall((tree / path).read_text())})) == tags

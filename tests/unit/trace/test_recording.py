@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from orchestrator.pytorch.versions import WorkData
 from orchestrator.trace.hot import Scales
 from orchestrator.trace.recording import trace_from_recording
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 
 IDENTITY = TraceIdentity("model", "runtime", "bundled", ("CPU",), "tracer")
@@ -37,13 +39,18 @@ def test_a_recording_as_a_trace() -> None:
         app="camera",
         model="m",
         identity=IDENTITY,
-        root_operators=("aten::add.Tensor", "aten::len.t", "aten::relu", "prim::TupleIndex"),
+        root_operators=(
+            Op("aten::add.Tensor"),
+            Op("aten::len.t"),
+            Op("aten::relu"),
+            Op("prim::TupleIndex"),
+        ),
         called_operators={
-            "aten::add.Tensor": 1,
-            "aten::copy_": 7,
-            "aten::empty.memory_format": 8,
-            "aten::relu": 2,
-            "prim::TupleIndex": 4,
+            Op("aten::add.Tensor"): 1,
+            Op("aten::copy_"): 7,
+            Op("aten::empty.memory_format"): 8,
+            Op("aten::relu"): 2,
+            Op("prim::TupleIndex"): 4,
         },
         kernel_tags={"copy_": {"Float": 2, "Long": 4}, "relu": {"Float": 2}},
         custom_classes=("A", "Z"),
@@ -61,5 +68,6 @@ def test_a_root_that_no_input_ran_is_unrun() -> None:
 
 def test_all_tables_are_sorted() -> None:
     trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, 2, "", SCALES)
-    for table in (trace.called_operators, trace.kernel_tags, *trace.kernel_tags.values()):
+    tables: list[Iterable[str]] = [trace.called_operators, trace.kernel_tags]
+    for table in (*tables, *trace.kernel_tags.values()):
         assert list(table) == sorted(table)

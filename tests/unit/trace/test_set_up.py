@@ -15,6 +15,7 @@ from orchestrator.trace.set_up import (
     called_by_model,
     dtypes_of_model,
 )
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +30,7 @@ def lock_of(path: Path) -> Trace:
 def test_every_trace_has_the_set_up_calls(path: Path) -> None:
     trace = lock_of(path)
     for name, calls in OPERATORS.items():
-        assert trace.called_operators[name] >= calls, name
+        assert trace.called_operators[Op(name)] >= calls, name
     for tag, dtypes in KERNEL_TAGS.items():
         for dtype, calls in dtypes.items():
             assert trace.kernel_tags[tag][dtype] >= calls, (tag, dtype)

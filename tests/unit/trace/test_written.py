@@ -15,14 +15,19 @@ from orchestrator.trace.lock import lock_text, parse_lock
 from orchestrator.trace.reading import TraceDamagedError, yaml_trace
 from orchestrator.trace.written import written_trace
 from orchestrator.values.coverage import FunctionCoverage
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
 
 TRACE = Trace(
     app="camera",
     model="classifier",
     identity=TraceIdentity("a" * 64, "b" * 64, "bundled", ("CPU", "QuantizedCPU"), "c" * 16),
-    root_operators=("aten::add.Tensor", "aten::len.t", "aten::relu"),
-    called_operators={"aten::add.Tensor": 3, "aten::copy_": 12},
+    root_operators=(
+        Op("aten::add.Tensor"),
+        Op("aten::len.t"),
+        Op("aten::relu"),
+    ),
+    called_operators={Op("aten::add.Tensor"): 3, Op("aten::copy_"): 12},
     kernel_tags={"add_stub": {"Float": 3, "Long": 1}, "slow_conv_dilated<>": {"Bool": 2}},
     custom_classes=("quantized.Linear", "A"),
     build_features=("PROTOBUF", "SECOND"),
@@ -181,7 +186,7 @@ def test_no_text_has_two_meanings(text: str) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(st.permutations(sorted(TRACE.called_operators)), st.permutations(sorted(TRACE.kernel_tags)))
-def test_the_order_of_entries_stays(called: list[str], tags: list[str]) -> None:
+def test_the_order_of_entries_stays(called: list[Op], tags: list[str]) -> None:
     trace = replace(
         TRACE,
         called_operators={name: TRACE.called_operators[name] for name in called},

@@ -29,8 +29,9 @@ def test_parse(text: str, parts: tuple[str, str, str]) -> None:
 
 @given(IDENTIFIERS, IDENTIFIERS, st.just("") | IDENTIFIERS)
 def test_round_trip(namespace: str, name: str, overload: str) -> None:
-    value = OperatorName(namespace, name, overload)
-    assert OperatorName.parse(str(value)) == value
+    value = OperatorName.of(f"{namespace}::{name}", overload)
+    assert (value.namespace, value.name, value.overload) == (namespace, name, overload)
+    assert OperatorName.parse(value) == value
     assert OperatorName.of(value.qualified, overload) == value
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection, merge_all
 
 models = st.frozensets(st.sampled_from(["m1", "m2", "m3"]), min_size=1)
@@ -65,21 +68,28 @@ def test_every_requester_is_kept(a: Selection, b: Selection) -> None:
 @given(selections, selections)
 def test_a_merged_selection_is_sorted(a: Selection, b: Selection) -> None:
     merged = a.merge(b)
-    tables = [merged.operators, merged.kernel_dtypes, merged.custom_classes, merged.build_features]
+    tables: list[Iterable[str]] = [merged.operators, merged.kernel_dtypes]
+    tables += [merged.custom_classes, merged.build_features]
     tables += list(merged.kernel_dtypes.values())
     assert all(list(table) == sorted(table) for table in tables)
 
 
 def test_a_merge_names_who_asked() -> None:
     one = Selection(
-        operators={"aten::relu": frozenset({"a"})},
+        operators={Op("aten::relu"): frozenset({"a"})},
         kernel_dtypes={"relu": {"Float": frozenset({"a"})}},
     )
     two = Selection(
-        operators={"aten::relu": frozenset({"b"}), "aten::add": frozenset({"b"})},
+        operators={
+            Op("aten::relu"): frozenset({"b"}),
+            Op("aten::add"): frozenset({"b"}),
+        },
         kernel_dtypes={"relu": {"Long": frozenset({"b"})}},
     )
     assert one.merge(two) == Selection(
-        operators={"aten::add": frozenset({"b"}), "aten::relu": frozenset({"a", "b"})},
+        operators={
+            Op("aten::add"): frozenset({"b"}),
+            Op("aten::relu"): frozenset({"a", "b"}),
+        },
         kernel_dtypes={"relu": {"Float": frozenset({"a"}), "Long": frozenset({"b"})}},
     )

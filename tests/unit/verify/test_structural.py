@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.values.operators import OperatorName as Op
 from orchestrator.verify.structural import (
     Structure,
     StructureDiffersError,
@@ -121,7 +122,7 @@ def test_what_is_too_much_is_told() -> None:
 def test_a_kernel_that_code_calls_directly_may_be_inlined(
     operator: str, key: str, symbol: str
 ) -> None:
-    direct = frozenset(wrappers_of(operator, key))
+    direct = frozenset(wrappers_of(Op(operator), key))
     with_it, without = (
         structure_of(
             symbols, TEXT, registering=REGISTERING, dtypes={"Copy.cpp": "ab"}, direct=direct

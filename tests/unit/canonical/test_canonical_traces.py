@@ -7,25 +7,18 @@ from pathlib import Path
 
 import pytest
 from canonical_toy import INPUTS, MADE, ORIGINAL, digest, lock, workspace
+from toy_workspace import toy_invocation
 
 from orchestrator.build.canonical import CanonicalPlaceError, canonical_apps, rounded_up
-from orchestrator.build.session import Session
 from orchestrator.canonical.lock import CanonicalChangedError, write_canonical
-from orchestrator.context import Context
 from orchestrator.load.declared import App
 from orchestrator.values.trace import TraceIdentity
 
 
-def session(root: Path) -> Session:
-    env = {"HOME": str(root)}
-    context = Context(root, root / "cache", root / ".orchestrator", root / "dist", env)
-    return Session(context, lambda text: None)
-
-
 def identity(root: Path) -> TraceIdentity:
-    one = session(root)
-    app = one.workspace.apps["camera"]
-    return one.of("camera").trace_identity(app, app.config.models[0])
+    here = toy_invocation(root)
+    app = here.workspace.apps["camera"]
+    return here.models.trace_identity(app, app.config.models[0])
 
 
 @pytest.fixture
@@ -51,10 +44,10 @@ def test_a_build_stops_where_it_was_edited(app: App, tmp_path: Path) -> None:
 
 
 def test_it_is_looked_at_once(app: App, tmp_path: Path) -> None:
-    one = session(tmp_path)
-    camera = one.workspace.apps["camera"]
-    first = one.shipped(camera, camera.config.models[0])
-    assert one.of("camera").shipped(camera, camera.config.models[0]) is first
+    here = toy_invocation(tmp_path)
+    camera = here.workspace.apps["camera"]
+    first = here.models.shipped(camera, camera.config.models[0])
+    assert here.models.shipped(camera, camera.config.models[0]) is first
 
 
 def test_a_declared_model_keeps_its_place(tmp_path: Path) -> None:
@@ -64,9 +57,9 @@ def test_a_declared_model_keeps_its_place(tmp_path: Path) -> None:
         "models: [{file: models/net.ptl}, {file: models/net.canonical.ptl, name: other}]\n"
         "targets: [linux-x86_64]\ncanonical: static\n"
     )
-    one = session(tmp_path)
+    here = toy_invocation(tmp_path)
     with pytest.raises(CanonicalPlaceError) as caught:
-        canonical_apps(one, [one.workspace.apps["camera"]], python=None, write=True)
+        canonical_apps(here, [here.workspace.apps["camera"]], python=None, write=True)
     assert caught.value.render() == (
         "apps/camera/models/net.canonical.ptl: error: the canonical model of net would"
         " overwrite a declared one\n"
