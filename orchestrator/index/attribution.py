@@ -393,7 +393,7 @@ def _operator_calls(
 ) -> dict[int, OperatorName]:
     """Which nodes are an operator's typed entry points (`call`, `redispatch`)."""
     structs = {
-        name.partition("::")[2].replace(".", "_"): name
+        name.removeprefix("aten::").replace(".", "_"): name
         for name in operator_names
         if name.namespace == "aten"
     }

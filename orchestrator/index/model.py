@@ -268,6 +268,7 @@ def _unit(columns: Mapping[str, Any]) -> UnitFacts:
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in columns.items()
     }
+    fields["operators"] = tuple(map(OperatorName.known, fields.get("operators", ())))
     fields["promoted"] = tuple(tuple(pair) for pair in fields.get("promoted", ()))
     return UnitFacts(**fields)
 

@@ -113,18 +113,14 @@ def _library_function(
         elif kind is not None:
             holder = known.holds_kernel.search(_symbol(facts, reference)) is not None
             (pending if holder else remainder).append(reference)
-            if operator is not None or kind == "fallback":
-                name = operator
-                if kind == "fallback":
-                    name = OperatorName(f"{namespace}::<fallback>")
-                register_key = key or ("catchall" if _has_kernel(facts, pending) else "schema")
-                cuts.append(
-                    Cut(
-                        name or OperatorName(),
-                        f"fallback:{key}" if kind == "fallback" else register_key,
-                        tuple(pending),
-                    )
+            name, register_key = operator, key
+            if kind == "fallback":
+                name, register_key = OperatorName(f"{namespace}::<fallback>"), f"fallback:{key}"
+            if name is not None:
+                register_key = register_key or (
+                    "catchall" if _has_kernel(facts, pending) else "schema"
                 )
+                cuts.append(Cut(name, register_key, tuple(pending)))
                 pending = []
             operator = None
         elif _is_glue(reference, known):

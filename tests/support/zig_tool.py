@@ -28,15 +28,20 @@ def zig(*arguments: str | Path) -> None:
     subprocess.run([*ZIG, tool, *target, *rest], check=True, env=zig_environment())
 
 
+def library() -> Path:
+    """zig's own libraries, as sources."""
+    found = zig_library()
+    assert found is not None, "the Python package ziglang is not installed"
+    return found
+
+
 def zig_environment() -> dict[str, str]:
     """The environment with the cache in which zig makes what it links, for all tests once.
 
     zig's key of what it made has the path of its library, not that folder's times: under one name
     for all checkouts, it makes the C++ library once for all of them.
     """
-    library = zig_library()
-    assert library is not None, "the Python package ziglang is not installed"
     folder = load_workspace(ROOT, os.environ).cache.with_name("libtorch-orchestrator-tests")
     caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder / "zig"))
-    library_at = str(zig_link(folder, library))
+    library_at = str(zig_link(folder, library()))
     return {**own_environment(os.environ), **caches, "ZIG_LIB_DIR": library_at}

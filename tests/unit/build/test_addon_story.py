@@ -168,7 +168,7 @@ def held(
     )
     trace: Any = SimpleNamespace(identity=SimpleNamespace(runtime=runtime))
     known: Any = SimpleNamespace(
-        operators=frozenset({"aten::hardswish", "aten::zero_"}),
+        operators=frozenset({Op("aten::hardswish"), Op("aten::zero_")}),
         dialect=DIALECT,
     )
     return Held(

@@ -6,13 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from core_toy import ROOT
-from real_units import RealUnits
 from zig_tool import zig
 
 from orchestrator.build.native import NATIVE
-from orchestrator.index.entry import undefined_symbols
-from orchestrator.load.workspace import load_config
 
 # What the header includes of PyTorch's: of it it needs one number.
 C10 = {
@@ -70,12 +66,3 @@ def program(tmp_path: Path) -> Path:
 def test_memory_of_every_size(program: Path) -> None:
     # glibc ends a program that frees what it did not give, or writes where it keeps its own
     assert subprocess.run([program]).returncode == 0
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("runtime", sorted(load_config(ROOT)[0].pins))
-def test_the_unit_of_pytorch_takes_it(runtime: str, tmp_path: Path) -> None:
-    unit = "c10/core/impl/alloc_cpu.cpp"
-    needed = undefined_symbols([*RealUnits(tmp_path, runtime).units([unit]).values()])
-    assert {"malloc", "free"} <= needed
-    assert "posix_memalign" not in needed

@@ -259,7 +259,7 @@ def test_check_leaves_much_to_who_asks_for_all(
 ) -> None:
     assert project.run("./check", *words).returncode == 0
     runs = [call.split() for call in project.calls() if call.startswith("python -m pytest")]
-    usual = ("tests/integration", "tests/first_hour", "tests/unit")
+    usual = ("tests/integration", "tests/first_hour", "tests/real", "tests/unit")
     assert [(*run[3:4], *run[5:]) for run in runs] == 2 * [("--share", more, *usual)]
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import subprocess
-import sys
 import time
 import tracemalloc
 from dataclasses import replace
@@ -17,11 +14,12 @@ from typing import Any
 import pytest
 import yaml
 import zstandard
-from core_toy import GOLDEN, ROOT, real_runtime
+from core_toy import GOLDEN, ROOT
 from golden_files import Golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_index import VERSION, shipped
+from trace_toy import DIGEST, IDENTITY, RESULT, RUN, RUNS, TRACE
 
 from orchestrator.build.trace_identity import vocabulary_of
 from orchestrator.errors import OrchestratorError
@@ -53,24 +51,6 @@ from orchestrator.values.forms import DTYPES
 from orchestrator.values.labels import AppLabel
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity
-
-TENSOR = {"dtype": "float32", "shape": [1], "data": "AADAPw=="}
-RUN = {"method": "forward", "index": 0, "error": None, "output": {"tensor": TENSOR}}
-RESULT = {"runs": [RUN], "error": None}
-RUNS, DIGEST = pack_runs(RESULT)
-IDENTITY = TraceIdentity("a" * 64, "b" * 64, "bundled", ("CPU", "QuantizedCPU"), "c" * 16)
-TRACE = Trace(
-    app="camera",
-    model="classifier",
-    identity=IDENTITY,
-    root_operators=(Op("aten::add.Tensor"), Op("aten::len.t")),
-    called_operators={Op("aten::add.Tensor"): 3, Op("aten::copy_"): 12},
-    kernel_tags={"add_stub": {"Float": 3, "Long": 1}, "copy_": {"Bool": 2}},
-    custom_classes=("quantized.Linear",),
-    build_features=("PROTOBUF",),
-    hot_tags=("add_stub",),
-    outputs=DIGEST,
-)
 
 
 @pytest.fixture
@@ -796,42 +776,6 @@ def test_tracing_again_replaces_both_files(app: Path) -> None:
     assert len(list((app / "traces").iterdir())) == 2
 
 
-SELECTOR = """
-import json, sys, yaml
-from torchgen.selective_build.selector import SelectiveBuilder
-selector = SelectiveBuilder.from_yaml_dict(yaml.safe_load(sys.stdin)["selected_operators"])
-print(json.dumps({
-    "roots": sorted(n for n in selector.operators if selector.is_root_operator(n)),
-    "selected": [selector.is_operator_selected(n) for n in sys.argv[1:]],
-    "kernels": {t: sorted(d) for t, d in selector.kernel_metadata.items()},
-    "float": selector.is_kernel_dtype_selected("add_stub", "Float"),
-    "half": selector.is_kernel_dtype_selected("add_stub", "Half"),
-    "all": selector.include_all_operators,
-}))
-"""
-
-
-@pytest.mark.real
-def test_pytorchs_own_selective_builder_reads_it() -> None:
-    tree = real_runtime().fetched.tree
-    done = subprocess.run(
-        [sys.executable, "-c", SELECTOR, "aten::add.Tensor", "aten::copy_", "aten::mul.Tensor"],
-        input=lock_text(TRACE),
-        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == {
-        "roots": ["aten::add.Tensor", "aten::len.t"],
-        "selected": [True, True, False],
-        "kernels": {"add_stub": ["Float", "Long"], "copy_": ["Bool"]},
-        "float": True,
-        "half": False,
-        "all": False,
-    }
-
-
 COMMITTED = sorted((ROOT / "apps").glob("*/traces/*.yaml"))
 
 
@@ -850,12 +794,3 @@ def test_committed_traces_are_what_we_write(path: Path) -> None:
 
 def test_traces_are_committed() -> None:
     assert COMMITTED
-
-
-@pytest.mark.real
-def test_computed_tags_are_those_in_the_sources() -> None:
-    """The constants that these units switch with."""
-    tree = real_runtime().fetched.tree
-    constant = re.compile(r'constexpr (?:auto|const char ?\*)\s*(?:op|fn)_name\s*=\s*"(\w+)"')
-    for path, tags in load_version(VERSION).computed_tags.items():
-        assert tuple(sorted({*constant.findall((tree / path).read_text())})) == tags

@@ -10,8 +10,9 @@ from core_toy import this_checkout
 
 from orchestrator.build.prepare import prepare_runtime
 
+pytestmark = pytest.mark.real
 
-@pytest.mark.real
+
 def test_a_header_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
     """A full disk or a kill while it was written must not break the cache for good."""
     here = this_checkout()
