@@ -115,7 +115,7 @@ class Workspace:
                 facts = runtime.facts
                 projection = text_digest(text) if facts.is_cxx(path) else None
                 compile_with = compilation(facts, spec, replace(OPEN, path=path))
-                compiles[f"{abi} {path}"] = compile_with(projection)
+                compiles[f"{abi} {path}"] = runtime.placed(compile_with(projection))
         execution = execute_actions(
             self.here,
             ActionGraph({action.object: action for action in compiles.values()}),
