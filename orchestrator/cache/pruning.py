@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +29,9 @@ PRUNED: Final = ("objects", "links", "pch", "shards")
 # one for each variant, and lets shards go itself.
 _KEPT_BY_NAME: Final = frozenset({"objects", "pch"})
 WORKSPACES: Final = "workspaces"
+# Precompiled headers may have this part of a full cache: one is of a single checkout, takes tens of
+# megabytes and is made again in seconds, where as much in objects takes minutes.
+_OF_HEADERS: Final = 0.25
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Entry:
     bytes: int
     used: float
     is_held: bool
+
+    @property
+    def is_header(self) -> bool:
+        """Whether it is a precompiled header."""
+        return self.path.parent.parent.name == "pch"
 
 
 @dataclass(frozen=True)
@@ -121,19 +129,34 @@ def entries(cache: Path) -> tuple[Entry, ...]:
 def to_prune(
     found: Iterable[Entry], *, total: int, most: int | None, before: float | None
 ) -> tuple[Entry, ...]:
-    """The entries to remove, least recently used first. Pure.
+    """The entries to remove, least recently used first; before them, where precompiled headers have
+    more than a quarter of `most`, as many of these. Pure.
 
     total   bytes of the whole cache
     most    bytes that it may have, as far as removing entries gets it there
     before  entries that were not used since this time go in any case
     """
     gone = []
-    for entry in sorted(found, key=lambda entry: (entry.used, entry.path)):
+    by_age = sorted(found, key=lambda entry: (entry.used, entry.path))
+    for entry in by_age if most is None else _headers_first(by_age, int(most * _OF_HEADERS)):
         is_old = before is not None and entry.used < before
         if not entry.is_held and (is_old or (most is not None and total > most)):
             gone.append(entry)
             total -= entry.bytes
     return tuple(gone)
+
+
+def _headers_first(by_age: Sequence[Entry], most: int) -> list[Entry]:
+    """Entries in the same order, but first the oldest precompiled headers above `most` bytes."""
+    excess = sum(entry.bytes for entry in by_age if entry.is_header and not entry.is_held) - most
+    first, rest = list[Entry](), list[Entry]()
+    for entry in by_age:
+        if excess > 0 and entry.is_header and not entry.is_held:
+            first.append(entry)
+            excess -= entry.bytes
+        else:
+            rest.append(entry)
+    return [*first, *rest]
 
 
 def remove(gone: Iterable[Entry]) -> int:
@@ -147,7 +170,7 @@ def remove(gone: Iterable[Entry]) -> int:
 
 
 def shrink(store: Path, most: int, *, since: float, state: Path | None) -> Removed:
-    """Remove the least recently used entries of a store until the rest has `most` bytes at most.
+    """Remove entries of a store, in `to_prune`'s order, until the rest has `most` bytes at most.
 
     since  entries that were used since this time stay: the caller's command uses them
     state  the state folder of a workspace of which the caller holds the lock. What it alone links

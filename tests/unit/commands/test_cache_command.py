@@ -97,6 +97,30 @@ def test_what_was_not_used_for_longest_goes_first(
     assert to_prune([NEW, HELD, OLD, MIDDLE], total=100, most=most, before=before) == gone
 
 
+def _header(name: str, used: float, is_held: bool = False) -> Entry:
+    return Entry(Path("cache/pch/0123", name), 100, used, is_held)
+
+
+@pytest.mark.parametrize(
+    ("most", "gone"),
+    [
+        (420, ()),
+        # 300 bytes are headers, of which a quarter of 400 may stay
+        (400, ("first",)),
+        (300, ("first", "second")),
+        (110, ("first", "second", "last")),
+        (100, ("first", "second", "last", "old")),
+        # of 1,000 they may have 250: none is removed while there is space
+        (1000, ()),
+    ],
+)
+def test_precompiled_headers_do_not_crowd_out_objects(most: int, gone: tuple[str, ...]) -> None:
+    headers = [_header("last", 6.0), _header("second", 5.0), _header("first", 4.0)]
+    found = [OLD, *headers, _header("linked", 0.0, is_held=True)]
+    pruned = to_prune(found, total=410, most=most, before=None)
+    assert tuple(entry.path.name for entry in pruned) == gone
+
+
 def test_what_is_there(root: Path) -> None:
     cache = root.parent / "cache"
     note_workspace(cache, root)
