@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import shutil
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,12 +137,22 @@ def add_app(workspace: Path, name: str, targets: Sequence[str], trace: Trace, mo
     lock_path(folder, "model").write_text(lock_text(trace))
 
 
+def archive(number: int, version: int) -> bytes:
+    """A model file without a model: plans read no more of one than its archive's version."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        for name, text in (("version", f"{version}\n"), ("number", str(number))):
+            # without the time, so that the same apps are generated each time
+            file.writestr(zipfile.ZipInfo(f"model/{name}"), text)
+    return made.getvalue()
+
+
 def add_apps(runtime: Runtime, workspace: Path, targets: Sequence[str], count: int) -> Any:
     """Generates apps one after another; each `next` after a number of apps brings that many."""
     generator = Generator(runtime.index, runtime.kernels)
     tracer = tracer_digest()
     for number in range(count):
-        name, model = f"app{number:04}", f"model {number}".encode()
+        name, model = f"app{number:04}", archive(number, runtime.dialect.models.archive.stop - 1)
         identity = TraceIdentity(
             model=hashlib.sha256(model).hexdigest(),
             runtime=runtime.index.tree,

@@ -7,8 +7,9 @@ from pathlib import Path
 import yaml
 from shipped_index import shipped, shipped_kernels
 
-from benchmarks.planning import ABIS, Generator, add_app, generated_workspace, render
+from benchmarks.planning import ABIS, Generator, add_app, archive, generated_workspace, render
 from orchestrator.load.workspace import load_workspace
+from orchestrator.models.info import read_archive_version
 from orchestrator.trace.lock import parse_lock
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -45,6 +46,14 @@ def test_a_generated_workspace_is_one(tmp_path: Path) -> None:
     lock = tmp_path / "apps/app0/traces/model.yaml"
     assert parse_lock(lock.read_text(), "x") == trace
     assert yaml.safe_load(lock.read_text())["app"] == "app0"
+
+
+def test_a_plan_can_read_the_version_of_a_models_archive(tmp_path: Path) -> None:
+    """It does so where operators of its trace meant something else in an older PyTorch."""
+    file = tmp_path / "model.ptl"
+    file.write_bytes(archive(7, 10))
+    assert read_archive_version(file) == 10
+    assert archive(7, 10) == file.read_bytes() != archive(8, 10)
 
 
 def test_the_text() -> None:
