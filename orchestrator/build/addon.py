@@ -517,7 +517,7 @@ class _Making:
         stripped.parent.mkdir()
         stripped.write_bytes(parts.stripped)
         stripped.with_name(f"{self._file}.debug").write_bytes(parts.debug)
-        check(stripped, self._rules(stripped))
+        check(stripped, self._rules())
         proofs = self.proving.proofs(stripped)
         ran = (one.result for one in proofs if one.result is not None)
         named = f"the add-on {self.name} for {base.described}"
@@ -567,7 +567,7 @@ class _Making:
             proofs=proofs,
         )
 
-    def _rules(self, stripped: Path) -> ElfRules:
+    def _rules(self) -> ElfRules:
         toolchain = self.here.toolchains.of(self.base.abi)
         library = PLATFORMS[toolchain.config.system].library
         assert isinstance(library, SharedLibrary)

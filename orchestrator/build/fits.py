@@ -113,7 +113,7 @@ def fits(
     except UnreadableModelError as error:
         error.hint = "check the path, and the file's permissions"
         raise
-    known = _known(here, model, info, lock)
+    known = _known(here, info, lock)
     fitting = _Fitting(here, model, info, known)
     with ThreadPoolExecutor(min(_READERS, usable_cores())) as pool:
         read = [pool.submit(_read, path) for path in packages]
@@ -159,7 +159,7 @@ class Held:
 def hold(here: Invocation, model: Path, one: Packaged) -> Held:
     """Compares a model with a library, without running it there. Raises what `fits` raises."""
     info = read_model(model, every_version())
-    known = _known(here, model, info, None)
+    known = _known(here, info, None)
     fitting = _Fitting(here, model, info, known)
     offer = _offer(one)
     runtime = fitting._runtime(offer)
@@ -183,7 +183,7 @@ def every_version() -> ModelVersions:
     )
 
 
-def _known(here: Invocation, model: Path, info: ModelInfo, lock: Path | None) -> _Known:
+def _known(here: Invocation, info: ModelInfo, lock: Path | None) -> _Known:
     """The model's trace: the one that is named, else that of an app with the same file."""
     if lock is not None:
         expected = "a lock that `orchestrator trace` wrote"

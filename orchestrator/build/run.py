@@ -147,7 +147,7 @@ def run_in_development(
         here.log(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
         operators |= new
         wide |= wider
-    result = _checked(here, subject, seen, attempts)
+    result = _checked(subject, seen, attempts)
     timed = None
     # its folder is the next one's, too; and nothing else of this workspace runs beside the model
     with _alone(here):
@@ -314,9 +314,7 @@ def require_accepted(seen: RunnerResult, shard: Shard) -> None:
         )
 
 
-def _checked(
-    here: Invocation, subject: Subject, seen: RunnerResult, attempts: Sequence[Attempt]
-) -> dict[str, Any]:
+def _checked(subject: Subject, seen: RunnerResult, attempts: Sequence[Attempt]) -> dict[str, Any]:
     """The result of a model that ran. Raises RunFailedError, and what `require_accepted` raises."""
     place = Place(str(subject.path))
     if seen.result is None:
