@@ -33,7 +33,7 @@ def shared_details(here: Invocation, abis: Iterable[str]) -> Details:
         identity_with_headers(one): _toolchain(one) for one in toolchains
     }
     for runtime in here.runtimes.prepared:
-        found |= _runtime_details(here.runtimes.on(runtime.name))
+        found |= _runtime_details(runtime)
     return found
 
 

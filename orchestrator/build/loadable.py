@@ -46,7 +46,7 @@ def require_loadable(
     require_no_enums(info)
     require_no_named_tuples(info)
     require_types(info)
-    known = {OperatorName.parse(name) for name in kernels.by_operator}
+    known = set(kernels.by_operator)
     lowered = frozenset() if canonical else lowered_for(version.version)
     if to_be_canonical:
         known |= {OperatorName.parse(name) for name in lowered}

@@ -12,7 +12,6 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.select.closure import registry
 from orchestrator.values.config import RuntimePin
-from orchestrator.values.operators import OperatorName
 
 
 def offers(
@@ -54,7 +53,5 @@ def _offer(
         return None
     kernels = registry(with_ours(index, dialect), backends, dialect.keys)
     lapack = frozenset(dialect.facts.lapack)
-    operators = (OperatorName.parse(name) for name in kernels.by_operator)
-    return Offer(
-        dialect.version, names, frozenset(one for one in operators if one.qualified not in lapack)
-    )
+    operators = frozenset(one for one in kernels.by_operator if one.qualified not in lapack)
+    return Offer(dialect.version, names, operators)

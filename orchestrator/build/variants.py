@@ -234,23 +234,23 @@ def _objects(
     runtime, cache, spec = prepared.runtime, prepared.context.cache, plan.spec
     stubs = generate_stubs(plan.needed.stubs, cache)
     key = (spec.common, request.threads)
-    if key not in prepared.runtime.common_objects:
-        prepared.runtime.common_objects[key] = _common(prepared, *key)
-    common = prepared.runtime.common_objects[key]
+    if key not in runtime.common_objects:
+        runtime.common_objects[key] = _common(prepared, *key)
+    common = runtime.common_objects[key]
     return VariantObjects(
         plan,
         registration_compiles(runtime.facts, spec, (*registrations, *stubs), cache),
         (*common.native, selection_compile(spec, selected, cache)),
         common.runtime_library,
-        _java(prepared.runtime, spec, request.app),
+        _java(runtime, spec, request.app),
         common.kernels,
         common.library,
         common.library_bytes,
         common.cxx_library,
         texts={
             **unwritten((*stubs, selected), cache),
-            **_exports(prepared.runtime, request, spec),
-            **own_texts(prepared.runtime),
+            **_exports(runtime, request, spec),
+            **own_texts(runtime),
         },
     )
 

@@ -60,6 +60,10 @@ def names(compiles: tuple[Compile, ...]) -> list[str]:
     return [one.unit for one in compiles]
 
 
+# what the template of RegisterBackendSelect.cpp calls, and what the kernel of `linear` does
+CALLED = (Op("aten::_pin_memory"), Op("aten::add.Tensor"), Op("aten::is_pinned"))
+
+
 def test_the_least_variant_is_what_the_entry_and_the_runtime_need() -> None:
     least = plan(Selection())
     assert (names(least.whole), names(least.on_demand)) == ([GUARD], [CORE])
@@ -84,11 +88,7 @@ def test_calls_get_entry_points_but_only_the_selected_are_registered() -> None:
     found = plan(selection("aten::linear"))
     assert found.request == RegistrationRequest(
         operators=(Op("aten::linear"),),
-        calls=(
-            Op("aten::_pin_memory"),
-            Op("aten::add.Tensor"),
-            Op("aten::is_pinned"),
-        ),
+        calls=CALLED,
         kernels=(("CPU", (Op("aten::linear"),)),),
     )
 
@@ -163,11 +163,7 @@ def add_registered(*more: tuple[str, str]) -> RuntimeIndex:
 def test_an_operator_that_only_code_calls_is_not_registered() -> None:
     assert straight("aten::linear", called=("aten::add.Tensor",)) == RegistrationRequest(
         operators=(Op("aten::linear"),),
-        calls=(
-            Op("aten::_pin_memory"),
-            Op("aten::add.Tensor"),
-            Op("aten::is_pinned"),
-        ),
+        calls=CALLED,
         kernels=(("CPU", (Op("aten::linear"),)),),
         direct=(("CPU", (Op("aten::add.Tensor"),)),),
         resolved=((Op("aten::add.Tensor"), "CPU"),),
