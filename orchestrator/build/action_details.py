@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from os.path import normpath, relpath
-from pathlib import Path
 
 from orchestrator.build.invocation import Invocation
-from orchestrator.build.native import NATIVE, header_texts, headers_read
+from orchestrator.build.native import own_native_files
 from orchestrator.build.plan import Variant
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.variants import identity_with_headers
@@ -18,9 +15,8 @@ from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.wrappers import wrapper_digest
 from orchestrator.execute.action_log import Value
 from orchestrator.libraries.features import own_units
-from orchestrator.plan.flags import own_folders, own_headers
 from orchestrator.pytorch.dialect import DispatchKeys
-from orchestrator.values.fingerprint import text_digest
+from orchestrator.values.fingerprint import fingerprint, text_digest
 
 # A digest among parts -> what it is made of, by name.
 Details = Mapping[str, Mapping[str, Value]]
@@ -30,7 +26,7 @@ def shared_details(here: Invocation, abis: Iterable[str]) -> Details:
     """What the digests among actions' parts are made of, but for those of a single variant."""
     toolchains = [here.toolchains.of(abi) for abi in sorted(abis)]
     found: dict[str, Mapping[str, Value]] = {
-        identity_with_headers(one): _toolchain(one) for one in toolchains
+        identity_with_headers(one, own_native_files()): _toolchain(one) for one in toolchains
     }
     for runtime in here.runtimes.prepared:
         found |= _runtime_details(runtime)
@@ -49,8 +45,7 @@ def _runtime_details(runtime: Runtime) -> dict[str, Mapping[str, Value]]:
         },
     }
     if library is not None:
-        headers = ((NATIVE / name, (NATIVE / name).read_bytes()) for name in library.data.headers)
-        found[library.facts.digest] = {**library.pinned, **_digests(headers)}
+        found[library.facts.digest] = {**library.pinned, **_read(runtime, library.data.headers)}
     return {**found, **dict(_headers(runtime))}
 
 
@@ -70,16 +65,13 @@ def own_details(variant: Variant, known: DispatchKeys) -> Iterator[tuple[str, Ma
 
 
 def _toolchain(toolchain: ResolvedToolchain) -> dict[str, Value]:
-    flags, driver = toolchain.compile_flags, toolchain.driver
-    files = [NATIVE / path.removeprefix("$native/") for path in own_headers(flags)]
-    for folder in own_folders(flags):
-        files += (NATIVE / folder.removeprefix("$native/")).rglob("*.h")
+    driver = toolchain.driver
     own = _readable(driver.identity)
     return {
         "version": driver.version,
         **{name.replace("verbs ", "arguments of "): value for name, value in own.items()},
         "wrapper": wrapper_digest(),
-        **_digests((path, path.read_bytes()) for path in files),
+        **own_native_files().found_by(toolchain.compile_flags),
     }
 
 
@@ -89,26 +81,17 @@ def _headers(runtime: Runtime) -> Iterator[tuple[str, Mapping[str, Value]]]:
     included = (*facts.included.values(), *facts.traced.values())
     for header in (*included, facts.threading, facts.threads):
         if header is not None:
-            yield header.digest, _texts([NATIVE / header.path])
+            yield header.digest, _read(runtime, [header.name])
     for rule in version.flags:
-        headers = [NATIVE / name for name in rule.headers]
-        yield text_digest("".join(t for one in headers for t in header_texts(one))), _texts(headers)
+        files = runtime.native.found_by(rule.flags)
+        yield fingerprint(files), files
     for own in own_units(runtime.dialect):
-        source = NATIVE / own.source
-        yield text_digest("".join(header_texts(source))), _texts([source])
+        yield runtime.native.digest_of(own.source), _read(runtime, [own.source])
 
 
-def _texts(headers: Iterable[Path]) -> dict[str, Value]:
-    found = {path: text for header in headers for path, text in headers_read(header).items()}
-    return _digests((Path(normpath(path)), text.encode()) for path, text in found.items())
-
-
-def _digests(files: Iterable[tuple[Path, bytes]]) -> dict[str, Value]:
-    """Files of ours, by their paths as seen from native/; a version's overlay is beside it."""
-    return {
-        Path(relpath(path, NATIVE)).as_posix(): hashlib.sha256(data).hexdigest()
-        for path, data in files
-    }
+def _read(runtime: Runtime, names: Iterable[str]) -> dict[str, Value]:
+    """Digests of files of ours, and of what they may include."""
+    return {name: one for first in names for name, one in runtime.native.read_by(first).items()}
 
 
 def _readable(parts: Mapping[str, object]) -> dict[str, Value]:

@@ -10,6 +10,7 @@ from typing import Final
 from orchestrator.build.action_details import Details, own_details, shared_details
 from orchestrator.build.execute import link_environment, object_store, stored_links, stored_name
 from orchestrator.build.invocation import Invocation
+from orchestrator.build.native import own_native_files
 from orchestrator.build.plan import Variant, compiles_of, plan_variants
 from orchestrator.build.stored_links import own_steps
 from orchestrator.build.variants import identity_with_headers
@@ -116,7 +117,7 @@ def _links(
     def parts(link: Link) -> dict[str, Value]:
         return {
             "kind": link.kind,
-            "toolchain": identity_with_headers(toolchain),
+            "toolchain": identity_with_headers(toolchain, own_native_files()),
             "wrapper": toolchain.cxx.parent.name,
             "steps": own_steps(link.kind),
             "environment": environment,

@@ -21,6 +21,8 @@ from orchestrator.build.execute import (
     require_success,
 )
 from orchestrator.build.invocation import Invocation, Prepared
+from orchestrator.build.native import NATIVE
+from orchestrator.build.stored_links import own_steps
 from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES, own_texts
 from orchestrator.codegen.projection import projection_text
 from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
@@ -55,6 +57,13 @@ from orchestrator.values.selection import Selection
 _NATIVE: Final = ("addon/register.cpp", "capi/selection_error.cpp")
 _ONCE: Final = "addon/once.cpp"
 _EXPORTS: Final = "addon/exports.map"
+
+
+def addon_link_parts() -> dict[str, str]:
+    """Parts of an add-on's identity: digests of our own code in its link, and of the version script
+    that the link reads."""
+    exports = (NATIVE / _EXPORTS).read_text(encoding="utf-8")
+    return {"steps": own_steps("addon"), "exports": text_digest(exports)}
 
 
 class AddonLinkError(OrchestratorError):

@@ -21,6 +21,7 @@ from orchestrator.build.addon_link import (
     AddonLinkError,
     AddonObjects,
     Extended,
+    addon_link_parts,
     addon_objects,
     compile_objects,
     lacks_of_cxx,
@@ -33,7 +34,6 @@ from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_files import forget_old
 from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
-from orchestrator.build.stored_links import own_steps
 from orchestrator.build.variants import (
     VariantRequest,
     plan_objects,
@@ -359,7 +359,7 @@ class Development:
                 "flags": link_flags(toolchain, "", as_tracer=True),
                 "toolchain": toolchain.identity,
                 "link": toolchain.link_flags,
-                "steps": own_steps("addon"),
+                **addon_link_parts(),
             }
         )
         path = self.here.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"

@@ -1,15 +1,16 @@
 """Prepares a build for a compiler launcher.
 
-A launcher that shares objects between machines must see no path that differs between them. All but
-two of the folders in a command are in the user's cache folder, which the launcher is configured
-with. Our own sources and zig's library are in the installation, so they are copied or linked into
-the cache folder, by content; our headers have a folder of their own, so that a change to our
-sources does not affect PyTorch's units. Commands also run there, because zig names the files of its
-library relative to the working folder.
+A launcher that shares objects between machines must see no path that differs between them. Most
+folders in a command are in the user's cache folder, which the launcher is configured with. Our own
+sources, the overlays of PyTorch versions and zig's library are in the installation, so they are
+copied or linked into the cache folder, by content; our headers have a folder of their own, so that
+a change to our sources does not affect PyTorch's units. Commands also run there, because zig names
+the files of its library relative to the working folder.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,9 @@ from orchestrator.values.config import Launcher
 from orchestrator.values.fingerprint import fingerprint
 
 HEADERS = "native_headers"
-_NATIVE = "$native/"
+_NATIVE = re.compile(r"\$native(?!\w)")
+# Folders of the installation that stand in commands: our own, and overlays, by runtime.
+_INSTALLED = re.compile(r"overlay(_\w+)?")
 
 
 class LauncherVariableError(OrchestratorError):
@@ -90,8 +93,13 @@ def launching(here: Invocation, abis: Iterable[str]) -> Launching:
     toolchains = {abi: here.toolchains.of(abi) for abi in abis}
     cache = here.context.cache
     folders = {
-        "native": str(_copy(cache / "native", "**/*")),
-        HEADERS: str(_copy(cache / "native-headers", "**/*.h")),
+        "native": str(_copy(NATIVE, cache / "native", "**/*")),
+        HEADERS: str(_copy(NATIVE, cache / "native-headers", "**/*.h")),
+        **{
+            name: str(_copy(Path(folder), cache / "overlays", "**/*.h"))
+            for name, folder in here.runtimes.folders.items()
+            if _INSTALLED.fullmatch(name)
+        },
     }
     env = folder_variables(launcher.command, str(cache))
     if "zig" in here.runtimes.folders:
@@ -113,7 +121,7 @@ def with_headers(graph: ActionGraph) -> ActionGraph:
     """The graph with the headers' copy in the flags of PyTorch's units; their identity stays."""
     return ActionGraph(
         {
-            name: action if action.source.startswith(_NATIVE) else _with_headers(action)
+            name: action if _NATIVE.match(action.source) else _with_headers(action)
             for name, action in graph.compiles.items()
         },
         graph.links,
@@ -121,14 +129,17 @@ def with_headers(graph: ActionGraph) -> ActionGraph:
 
 
 def _with_headers(action: Compile) -> Compile:
-    return replace(action, flags=tuple(f.replace(_NATIVE, f"${HEADERS}/") for f in action.flags))
+    def moved(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_NATIVE.sub(f"${HEADERS}", text) for text in texts)
+
+    return replace(action, flags=moved(action.flags), behind=moved(action.behind))
 
 
-def _copy(folder: Path, pattern: str) -> Path:
-    """Those of our own sources that match, in a folder named by content; made once, and again
-    where it is damaged."""
-    files = sorted(path for path in NATIVE.glob(pattern) if path.is_file())
-    names = [path.relative_to(NATIVE).as_posix() for path in files]
+def _copy(source: Path, folder: Path, pattern: str) -> Path:
+    """The files below `source` that match, in a folder below `folder` named by content; made once,
+    and again where it is damaged."""
+    files = sorted(path for path in source.glob(pattern) if path.is_file())
+    names = [path.relative_to(source).as_posix() for path in files]
     contents = [sha256(path.read_bytes()).hexdigest() for path in files]
     digest = fingerprint(dict(zip(names, contents, strict=True)))
     copy = folder / digest[:12]

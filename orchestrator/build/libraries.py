@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.build.fetch import FetchedRuntime
-from orchestrator.build.native import NATIVE
+from orchestrator.build.native import own_native_files
 from orchestrator.libraries.declared import LibraryData, load_library
 from orchestrator.libraries.index import LibraryIndex, library_index_path, load_library_index
 from orchestrator.libraries.units import LibraryUnit, library_units
@@ -76,6 +76,7 @@ def prepare_library(pin: RuntimePin, fetched: FetchedRuntime) -> PreparedLibrary
         return None
     pinned = {name: pin.libraries[name].tree for name in sorted(data.trees)}
     trees = {name: fetched.libraries[name] for name in pinned}
-    headers = {name: (NATIVE / name).read_text() for name in data.headers}
+    native = own_native_files()
+    headers = {name: native.digest_of(name) for name in data.headers}
     digest = fingerprint({"trees": pinned, "headers": headers})
     return PreparedLibrary(data, library_facts(data, digest), trees, pinned)

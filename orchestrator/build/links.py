@@ -10,6 +10,7 @@ from orchestrator.build.runtime import Runtime
 from orchestrator.build.stored_links import own_steps
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.execute.ninja_file import link_commands
 from orchestrator.plan.extension import exports_file, respelled, version_script
 from orchestrator.plan.graph import VariantObjects, native_compiles
 from orchestrator.plan.static_links import StaticLinks, static_links
@@ -222,6 +223,7 @@ def development_links(
             "exports": exports,
             "toolchain": toolchain.identity,
             "link": toolchain.link_flags,
+            "command": link_commands("", "")["extensible"],
             "steps": own_steps("extensible"),
         }
     )[:40]

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NoReturn
 
@@ -44,12 +44,13 @@ from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
 from orchestrator.system.process import Command
 from orchestrator.system.reading import parse_json
 from orchestrator.system.staging import write_bytes, write_if_changed
+from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint, text_digest
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnClass, OwnSources
 
-# Of the cached layers; another makes them anew.
-_FORMAT = 3
+# Packages whose code decides what a layer says of an object.
+_READING = ("index", "pytorch")
 # CPU seconds for a source that includes ATen's headers: what a plan weighs it with.
 _COST = 10.0
 # Seconds; a source that takes longer is reported, not waited for.
@@ -164,15 +165,12 @@ class _Work:
 
     @property
     def path(self) -> Path:
-        """Where the layer is kept."""
+        """Where the layer is kept: named by how its units are compiled, which has their sources,
+        and by the code that reads their objects."""
         parts = {
-            "format": _FORMAT,
             "app": self.sources.app,
-            "sources": self.sources.digest,
-            "runtime": self.runtime.facts.identity,
-            "native": self.runtime.native.digest,
-            "toolchain": self.toolchain.identity,
-            "flags": self.toolchain.compile_flags,
+            "units": {unit: self._compilation(unit).fingerprint for unit in self.sources.units},
+            "read by": _readers(),
         }
         return self.context.cache / "layers" / f"{fingerprint(parts)}.json"
 
@@ -204,7 +202,7 @@ class _Work:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _read(self, unit: str, first: str, folder: Path) -> LayerUnit:
-        action = compilation(self.facts, self.spec, UnitFacts(unit, _COST))(None)
+        action = self._compilation(unit)
         source, made, reads = self.runtime.fill(action.source), folder / "unit.o", folder / "unit.d"
         flags = [*map(self.runtime.fill, action.flags), "-include", first]
         command = [str(self.toolchain.cxx), *flags]
@@ -214,6 +212,9 @@ class _Work:
         known = self.runtime.dialect.symbols
         mentions, classes = mentions_of(text), own_classes_of(text, known)
         return read_unit(unit, _COST, self._facts_of(made, unit), mentions, classes, known)
+
+    def _compilation(self, unit: str) -> Compile:
+        return compilation(self.facts, self.spec, UnitFacts(unit, _COST))(None)
 
     def _facts_of(self, made: Path, unit: str) -> ObjectFacts:
         """Raises SourceObjectUnreadableError."""
@@ -265,6 +266,20 @@ class _Work:
                     seen=str(path),
                     hint="copy it into the app, into a folder under `include:` in `sources:`",
                 )
+
+
+@cache
+def _readers() -> str:
+    """A digest of the code that reads objects and preprocessed sources."""
+    here = Path(__file__)
+    package = here.parents[1]
+    files = sorted(file for name in _READING for file in (package / name).rglob("*.py"))
+    return fingerprint(
+        {
+            file.relative_to(package).as_posix(): text_digest(file.read_text(encoding="utf-8"))
+            for file in (*files, here)
+        }
+    )
 
 
 def _raise_broken(unit: str, said: str, folder: str, app: str) -> NoReturn:

@@ -6,32 +6,25 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from orchestrator.build.fetch import fetch_runtime
-from orchestrator.build.native import NATIVE, header_texts, own_header, own_native_files
+from orchestrator.build.native import NATIVE, own_header, own_native_files
 from orchestrator.build.runtime import Runtime
 from orchestrator.compilers.zig import zig_library
 from orchestrator.context import Context
 from orchestrator.libraries.features import headers_of_units, own_units
 from orchestrator.load.declared import Workspace
+from orchestrator.plan.native_files import NativeFiles
 from orchestrator.plan.unity import UnityRules
 from orchestrator.plan.variant import OWN, OwnFlags, OwnHeader, RuntimeFacts
-from orchestrator.pytorch.configure import write_configured_headers
+from orchestrator.pytorch.configure import configured_identity, write_configured_headers
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.pytorch.generated import generate_sources, generated_identity
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.tree import TreeRules
 from orchestrator.values.config import RuntimePin, ThirdPartyPin
-from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.operators import OperatorName
 
-# Headers of ours that any of PyTorch's own units may read. What a single unit reads first
-# (`include` in the version's data) is in that unit's fingerprint.
-_READ_BY_UNITS = (
-    "capi/selection_error.h",
-    "selection/ATen/selected_mobile_ops.h",
-    "selection/c10/util/Exception.h",
-    "stubs/cpuinfo.h",
-)
 Progress = Callable[[str], None]
 
 
@@ -52,7 +45,7 @@ def prepare_runtime(
         progress,
         context.runner,
     )
-    configured = generated.parent / f"{generated.name}-configured"
+    configured = context.cache / "configured" / configured_identity(fetched.digest, version)[:16]
     write_configured_headers(fetched.tree, version, configured)
     folders = {
         "cache": str(context.cache),
@@ -62,6 +55,8 @@ def prepare_runtime(
         "configured": str(configured),
         "native": str(NATIVE),
     }
+    if dialect.overlay is not None:
+        folders["overlay"] = str(dialect.overlay)
     for one, include in fetched.third_party.items():
         folders[f"third_party_{one}"] = str(include)
     library = zig_library()
@@ -72,14 +67,14 @@ def prepare_runtime(
         folders[f"library_{one}"] = str(tree)
     renamed = own_variables(name, pin, workspace.config.pins[workspace.config.default_runtime])
     units = runtime_units(fetched.tree, version)
+    native = own_native_files(dialect.overlay)
     parts = {
         "tree": fetched.digest,
-        "generated": generated_identity(fetched.digest),
-        "configure": sorted(version.configure.values.items()),
+        "generated": generated_identity(dialect.generated, fetched.digest),
+        "configured": configured_identity(fetched.digest, version),
         "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
-        "native": {
-            name: (NATIVE / name).read_text() for name in (*_READ_BY_UNITS, *dialect.flags.before)
-        },
+        # What one unit alone reads (`include` in the version's data) is in that unit's identity.
+        "native": native.found_by([f"-I{folder}" for folder in dialect.flags.include]),
     }
     facts = RuntimeFacts(
         dialect=dialect,
@@ -90,19 +85,16 @@ def prepare_runtime(
         languages={u.path: u.language for u in units},
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
-        included=own_headers_of(version),
-        traced={one.unit: own_header(one.tracer) for one in version.include if one.tracer},
-        flagged=own_flags_of(version, [u.path for u in units]),
-        threading=own_header("threads/at_parallel.h"),
-        threads=own_header("threads/parallel_unit.h"),
-        pch=text_digest((NATIVE / "pch/aten.h").read_text()),
+        included=own_headers_of(version, native),
+        traced={one.unit: own_header(native, one.tracer) for one in version.include if one.tracer},
+        flagged=own_flags_of(version, [u.path for u in units], native),
+        threading=own_header(native, "threads/at_parallel.h"),
+        threads=own_header(native, "threads/parallel_unit.h"),
+        pch=native.digest_of("pch/aten.h"),
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
         by_name=looked_up(version),
-        own={
-            OWN + one.source: text_digest("".join(header_texts(NATIVE / one.source)))
-            for one in own_units(dialect)
-        },
+        own={OWN + one.source: native.digest_of(one.source) for one in own_units(dialect)},
     )
     return Runtime(
         name=name,
@@ -114,7 +106,7 @@ def prepare_runtime(
         folders={renamed.get(one, one): folder for one, folder in folders.items()},
         renamed=renamed,
         facts=facts,
-        native=own_native_files(),
+        native=native,
         parts=parts,
         backends=workspace.config.defaults.backends,
     )
@@ -135,6 +127,8 @@ def own_variables(name: str, pin: RuntimePin, default: RuntimePin) -> dict[str, 
     other = list[str]()
     if (pin.pytorch, pin.tree) != (default.pytorch, default.tree):
         other += ["tree", "generated", "configured"]
+    if pin.pytorch != default.pytorch:
+        other.append("overlay")
     other += [
         f"third_party_{one}"
         for one, its in pin.third_party.items()
@@ -160,25 +154,28 @@ def looked_up(version: VersionData) -> dict[str, frozenset[str]]:
     return {rule.unit: frozenset(rule.operators) for rule in version.by_name}
 
 
-def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
+def own_headers_of(version: VersionData, native: NativeFiles) -> dict[str, OwnHeader]:
     """unit -> header of ours that the version's data gives it, or a kernel of ours."""
     found = {
-        rule.unit: own_header(rule.header, bool(rule.unless), behind=rule.behind, first=rule.first)
+        rule.unit: own_header(
+            native, rule.header, bool(rule.unless), behind=rule.behind, first=rule.first
+        )
         for rule in version.include
     }
     kernels = headers_of_units().items()
     return found | {
-        unit: own_header(header, by_choice=True, behind=True) for unit, header in kernels
+        unit: own_header(native, header, by_choice=True, behind=True) for unit, header in kernels
     }
 
 
-def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFlags]:
+def own_flags_of(
+    version: VersionData, units: Iterable[str], native: NativeFiles
+) -> dict[str, OwnFlags]:
     """unit -> flags that the version's data gives it; a unit takes the first rule that has it."""
     found: dict[str, OwnFlags] = {}
     paths = sorted(units)
     for rule in version.flags:
-        texts = [text for name in rule.headers for text in header_texts(NATIVE / name)]
-        own = OwnFlags(rule.flags, text_digest("".join(texts)), rule.precompiled)
+        own = OwnFlags(rule.flags, fingerprint(native.found_by(rule.flags)), rule.precompiled)
         globs = TreeRules(rule.units)
         for path in paths:
             if globs.counts(path):

@@ -13,7 +13,7 @@ from functools import cache
 
 from orchestrator.build.invocation import Prepared
 from orchestrator.build.links import extensible_script
-from orchestrator.build.native import NATIVE
+from orchestrator.build.native import own_native_files
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.selected import selection_unit
 from orchestrator.codegen.registrations import (
@@ -42,7 +42,7 @@ from orchestrator.load.declared import Workspace
 from orchestrator.packagers.aar_java import java_package
 from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
 from orchestrator.plan.extension import exports_file
-from orchestrator.plan.flags import Purpose, own_folders, own_headers
+from orchestrator.plan.flags import Purpose
 from orchestrator.plan.graph import (
     CommonObjects,
     VariantObjects,
@@ -65,6 +65,7 @@ from orchestrator.plan.libraries import (
     level_flags,
     library_compiles,
 )
+from orchestrator.plan.native_files import NativeFiles
 from orchestrator.plan.own_folders import objects_in_own_folders
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.platforms import PLATFORMS
@@ -453,7 +454,7 @@ def compile_spec(
     toolchain = prepared.toolchain(request.abi)
     return VariantSpec(
         abi=request.abi,
-        toolchain=identity_with_headers(toolchain),
+        toolchain=identity_with_headers(toolchain, own_native_files()),
         compile_flags=toolchain.compile_flags,
         purpose=request.purpose,
         optimize=request.optimize,
@@ -480,15 +481,11 @@ def _lto(request: VariantRequest, toolchain: ResolvedToolchain) -> bool:
     return small and toolchain.links_shared and toolchain.capabilities.lto
 
 
-def identity_with_headers(toolchain: ResolvedToolchain) -> str:
+def identity_with_headers(toolchain: ResolvedToolchain, native: NativeFiles) -> str:
     """The toolchain's identity, and that of the headers of ours that its flags name."""
-    flags = toolchain.compile_flags
-    folders = [NATIVE / path.removeprefix("$native/") for path in own_folders(flags)]
-    files = [NATIVE / path.removeprefix("$native/") for path in own_headers(flags)]
-    files += [path for folder in folders for path in folder.rglob("*.h")]
-    if not files:
+    headers = native.found_by(toolchain.compile_flags)
+    if not headers:
         return toolchain.identity
-    headers = {path.relative_to(NATIVE).as_posix(): path.read_text() for path in files}
     return fingerprint({"toolchain": toolchain.identity, "headers": headers})
 
 

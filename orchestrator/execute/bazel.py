@@ -19,8 +19,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from orchestrator.execute.ninja_file import projection_path
-from orchestrator.values.action import PRECOMPILE_FLAGS, ActionGraph, Compile, Link, Precompile
+from orchestrator.values.action import (
+    ActionGraph,
+    Compile,
+    Link,
+    Precompile,
+    compile_words,
+    precompile_words,
+    projection_path,
+    read_first,
+)
 
 # Where the workspace has what is not generated for it.
 SOURCES: Final = "sources"
@@ -308,8 +316,7 @@ class _Printer:
     folders: Collection[str]
 
     def precompile(self, header: Precompile, tools: BazelTools) -> _Target:
-        depfile = ("-MD", "-MF", _DEPFILE)
-        words = (*header.flags, *PRECOMPILE_FLAGS, *depfile, header.source, "-o", _OUT)
+        words = precompile_words(header.flags, _DEPFILE, header.source, _OUT)
         return _Target(
             package=f"objects/{header.abi}",
             name=f"{header.identity}.pch",
@@ -323,14 +330,10 @@ class _Printer:
 
     def compile(self, action: Compile, tools: BazelTools) -> _Target:
         header = action.pch
-        headers = [] if action.projection is None else [projection_path(action.projection)]
-        headers += action.behind
-        read_first = [
-            *(() if header is None else ("-include-pch", _PCH)),
-            *(part for text in headers for part in ("-include", text)),
-        ]
-        depfile = ("-MD", "-MF", _DEPFILE)
-        words = (*action.flags, *read_first, *depfile, "-c", action.source, "-o", _OUT)
+        projection = None if action.projection is None else projection_path(action.projection)
+        pairs = read_first(None if header is None else _PCH, projection, action.behind)
+        first = [word for pair in pairs for word in pair]
+        words = compile_words(action.flags, first, _DEPFILE, action.source, _OUT)
         # clang looks again at what a precompiled header was made from
         behind = () if header is None else (*header.flags, header.source)
         return _Target(

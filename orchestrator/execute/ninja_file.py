@@ -19,11 +19,12 @@ from typing import Any, Literal, TypedDict
 from ninja import ninja_syntax
 
 from orchestrator.values.action import (
-    PRECOMPILE_FLAGS,
     ActionGraph,
     Compile,
     Link,
     Precompile,
+    compile_words,
+    precompile_words,
     precompiled_headers,
 )
 
@@ -43,6 +44,8 @@ _PART = f"$out.$${RUN}.part"
 # An archive's list of objects, written before ninja runs. Not a response file of ninja's, which
 # removes it: the ninja of a killed build may still be at work, and take the next one's.
 _MEMBERS = ".members"
+# A path that leaves the folder that a variable stands for.
+_BESIDE = re.compile(r"\$\w+/(?:[^\s=]*/)?\.\.(?:/|$)")
 # Flags, as they stand in a command.
 Quote = Callable[[Iterable[str]], str]
 # Kinds of links that run a step of ours.
@@ -127,23 +130,20 @@ def _rules(writer: Any, abi: str, launched: bool) -> None:
     # compilers of a run that was killed may still be at work in the next one.
     part, depfile = _PART, f"$out.$${RUN}.d"
     launcher = f"${{launcher_{abi}}} " if launched else ""
+    moved = f"&& mv {depfile} $out.d && mv {part} $out"
+    words = " ".join(compile_words(["$flags"], ["$include"], depfile, "$in", part))
     for verb in ("cxx", "cc"):
         writer.rule(
             f"{verb}_{abi}",
-            command=(
-                f"{launcher}${{{verb}_{abi}}} $flags $include -MD -MF {depfile} "
-                f"-c $in -o {part} && mv {depfile} $out.d && mv {part} $out"
-            ),
+            command=f"{launcher}${{{verb}_{abi}}} {words} {moved}",
             depfile="$out.d",
             deps="gcc",
             description="$unit",
         )
+    words = " ".join(precompile_words(["$flags"], depfile, "$in", part))
     writer.rule(
         f"pch_{abi}",
-        command=(
-            f"${{cxx_{abi}}} $flags {' '.join(PRECOMPILE_FLAGS)} -MD -MF {depfile} "
-            f"$in -o {part} && mv {depfile} $out.d && mv {part} $out"
-        ),
+        command=f"${{cxx_{abi}}} {words} {moved}",
         depfile="$out.d",
         deps="gcc",
         description="precompile $unit",
@@ -200,10 +200,7 @@ def member_lists(links: Iterable[Link], fill: Callable[[str], str]) -> dict[str,
 
 def _compile(writer: Any, action: Compile, quote: Quote, heavy: bool) -> None:
     variables = {"flags": quote(action.flags), "unit": ninja_syntax.escape(action.unit)}
-    read_first = [] if action.pch is None else [("-include-pch", action.pch.output)]
-    if action.projection is not None:
-        read_first.append(("-include", projection_path(action.projection)))
-    read_first += [("-include", header) for header in action.behind]
+    read_first = action.read_first
     if read_first:
         variables["include"] = quote(part for pair in read_first for part in pair)
     writer.build(
@@ -237,11 +234,6 @@ def _link(writer: Any, link: Link, quote: Quote) -> None:
     )
 
 
-def projection_path(digest: str) -> str:
-    """The path of a projection header, named by the digest of its text."""
-    return f"$cache/projections/{digest}.h"
-
-
 def _path(path: str) -> str:
     """Paths keep their leading `$variable`; what follows is ours and needs no escaping."""
     return path
@@ -256,6 +248,8 @@ def _quoting(folders: Collection[str]) -> Quote:
         return " ".join(map(one, flags))
 
     def one(flag: str) -> str:
+        # a folder may be a copy, or lie elsewhere: nothing is beside it
+        assert not _BESIDE.search(flag), f"a path leaves its folder: {flag}"
         # Pieces in turn: text, the name of a folder, text, ... The shell joins what has no blank
         # between: -I/home/me' 'x/include
         pieces = known.split(flag) if folders else [flag]

@@ -137,11 +137,6 @@ def own_folders(flags: Iterable[str]) -> tuple[str, ...]:
     return tuple(flag[2:] for flag in flags if flag.startswith("-I$native/"))
 
 
-def own_headers(flags: Iterable[str]) -> tuple[str, ...]:
-    """The headers of ours that a toolchain's flags read first (`-include$native/...`)."""
-    return tuple(flag[8:] for flag in flags if flag.startswith("-include$native/"))
-
-
 def unit_flags(
     own: UnitFlags,
     *,
@@ -167,6 +162,7 @@ def unit_flags(
         flags += [macro for macro in own.macros if macro not in _LACKS[system]]
         flags += own.release if purpose == "release" else own.tracer
         flags += [f"-I{folder}" for folder in own.include]
+        flags += [f"-iquote{folder}" for folder in own.quoted]
     return together(flags) if lto else tuple(flags)
 
 

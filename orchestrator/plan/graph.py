@@ -29,7 +29,14 @@ from orchestrator.plan.variant import (
     precompiled,
 )
 from orchestrator.pytorch.dialect import Dialect
-from orchestrator.values.action import ActionGraph, Compile, Language, Link, Precompile
+from orchestrator.values.action import (
+    COMPILE_COMMAND,
+    ActionGraph,
+    Compile,
+    Language,
+    Link,
+    Precompile,
+)
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but
 
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
@@ -168,7 +175,7 @@ def _generated(
 
     of: what their objects depend on besides their text, toolchain and flags
     """
-    common = {**of, "toolchain": spec.toolchain, "flags": flags}
+    common = {**of, "command": COMPILE_COMMAND, "toolchain": spec.toolchain, "flags": flags}
     fingerprint_with = fingerprint_but(common, "unit")
 
     def compile_one(unit: GeneratedUnit, source: str) -> Compile:
@@ -414,7 +421,7 @@ def _compile(
 
     of: what its object depends on besides toolchain and flags
     """
-    parts = {**of, "toolchain": spec.toolchain, "flags": flags}
+    parts = {**of, "command": COMPILE_COMMAND, "toolchain": spec.toolchain, "flags": flags}
     return Compile(
         unit=unit,
         source=source,

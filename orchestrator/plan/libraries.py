@@ -9,7 +9,7 @@ from functools import cache
 from orchestrator.libraries.declared import CpuLevelData, LibraryData
 from orchestrator.libraries.units import LibraryUnit
 from orchestrator.plan.variant import VariantSpec
-from orchestrator.values.action import Compile
+from orchestrator.values.action import COMPILE_COMMAND, Compile
 from orchestrator.values.config import CpuLevel
 from orchestrator.values.fingerprint import fingerprint
 
@@ -143,7 +143,13 @@ def _compile(
     )
     if unit.header is not None:
         flags = (*flags, "-include", f"$native/{unit.header}")
-    of = {"unit": unit.name, "library": facts.digest, "toolchain": toolchain, "flags": flags}
+    of = {
+        "unit": unit.name,
+        "library": facts.digest,
+        "command": COMPILE_COMMAND,
+        "toolchain": toolchain,
+        "flags": flags,
+    }
     return Compile(
         unit=unit.name,
         source=unit.source,

@@ -38,7 +38,13 @@ def in_own_folders(action: Compile, renamed: Mapping[str, str]) -> Compile:
     header = action.pch
     if header is not None:
         header = replace(header, flags=all_own(header.flags), folder=own(header.folder))
-    return replace(action, source=own(action.source), flags=all_own(action.flags), pch=header)
+    return replace(
+        action,
+        source=own(action.source),
+        flags=all_own(action.flags),
+        pch=header,
+        behind=all_own(action.behind),
+    )
 
 
 def objects_in_own_folders(objects: VariantObjects, renamed: Mapping[str, str]) -> VariantObjects:

@@ -21,6 +21,7 @@ from orchestrator.codegen.projection import mentions_selection, projection_diges
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import RuntimeIndex, UnitFacts
+from orchestrator.plan.native_files import variable_path
 from orchestrator.plan.unity import can_share, shard_compile, shards
 from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec, compilation
 from orchestrator.pytorch.dialect import Dialect, DispatchKeys, Symbols
@@ -345,7 +346,7 @@ class _Units:
         does, so that shards have the same members with threads and without."""
         header = self.facts.threading
         if header is not None and not self.parallel.isdisjoint(inside):
-            flags = (*members[0].flags, "-include", f"$native/{header.path}")
+            flags = (*members[0].flags, "-include", variable_path(header.name))
             members = [
                 replace(
                     one,

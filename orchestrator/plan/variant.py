@@ -14,11 +14,19 @@ from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.compilers.flags import HARDENING, Hardening
 from orchestrator.index.model import UnitFacts
 from orchestrator.plan.flags import Canaries, Purpose, canaries_of, hardened, unit_flags
+from orchestrator.plan.native_files import variable_path
 from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
-from orchestrator.values.action import FIELD, PRECOMPILE_FLAGS, Compile, Language, Precompile
+from orchestrator.values.action import (
+    COMPILE_COMMAND,
+    FIELD,
+    PRECOMPILE_COMMAND,
+    Compile,
+    Language,
+    Precompile,
+)
 from orchestrator.values.config import CpuLevel, Dispatch, Optimize, System
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but, text_digest
 from orchestrator.values.own_sources import OwnSources
@@ -32,14 +40,14 @@ OWN = "native/"
 class OwnHeader:
     """A header of ours that a single unit is compiled with.
 
-    path    under native/
-    digest  of its text
+    name    as `NativeFiles` names it
+    digest  of its text, and of what it may include
     by_choice  whether variants have it only where their specification says so
     behind  whether the unit reads it behind its projection: it says what is selected by its macros
     first   whether the unit reads it before every other header, and has no precompiled one
     """
 
-    path: str
+    name: str
     digest: str
     by_choice: bool = False
     behind: bool = False
@@ -291,9 +299,9 @@ def compilation(
     behind: tuple[str, ...] = ()
     if included is not None:
         if included.behind:
-            behind = (f"$native/{included.path}",)
+            behind = (variable_path(included.name),)
         else:
-            flags = (*flags, "-include", f"$native/{included.path}")
+            flags = (*flags, "-include", variable_path(included.name))
         more["included"] = included.digest
     if unit.path in facts.own:
         more["own"] = facts.own[unit.path]
@@ -302,7 +310,7 @@ def compilation(
         more["own"] = facts.app.digest
     threading = facts.threading_of(unit.path) if parallel else None
     if threading is not None:
-        flags = (*flags, "-include", f"$native/{threading.path}")
+        flags = (*flags, "-include", variable_path(threading.name))
         more["threading"] = threading.digest
     common = _common_parts(facts.identity, spec.toolchain, None if pch is None else pch.identity)
     parts = {**common, **more} if more else common
@@ -333,6 +341,7 @@ def compilation(
 def _common_parts(runtime: str, toolchain: str, pch: str | None) -> Mapping[str, object]:
     """The parts of the identities of units that are compiled in one way."""
     return {
+        "command": COMPILE_COMMAND,
         "unit": FIELD,
         "runtime": runtime,
         "toolchain": toolchain,
@@ -347,7 +356,7 @@ def _source_of(facts: RuntimeFacts, unit: str) -> str:
         return f"$generated/ATen/{unit.removeprefix(GENERATED)}"
     if unit in facts.app_units:
         return facts.app_units[unit]
-    return f"$native/{unit.removeprefix(OWN)}" if unit in facts.own else f"$tree/{unit}"
+    return variable_path(unit.removeprefix(OWN)) if unit in facts.own else f"$tree/{unit}"
 
 
 def flags_of(
@@ -395,7 +404,8 @@ def precompiled(
             "header": header,
             "runtime": runtime,
             "toolchain": spec.toolchain,
-            "flags": (*flags, *PRECOMPILE_FLAGS),
+            "command": PRECOMPILE_COMMAND,
+            "flags": flags,
         }
     )
     return Precompile(source="$native/pch/aten.h", abi=spec.abi, flags=flags, identity=identity)

@@ -24,6 +24,7 @@ from typing import Final
 from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.system.staging import write_if_changed
+from orchestrator.values.fingerprint import fingerprint
 
 # The characters that CMake allows in the name of a variable, inside @...@ and ${...}.
 _VARIABLE: Final = re.compile(r"@([A-Za-z0-9/_.+-]+)@|\$\{([A-Za-z0-9/_.+-]+)\}")
@@ -56,6 +57,15 @@ def configured_headers(tree: Path, version: VersionData) -> dict[str, str]:
             ) from None
         headers[header] = configure(text, version.configure.values)
     return headers
+
+
+def configured_identity(tree_digest: str, version: VersionData) -> str:
+    """Digest that names the configured headers of a tree: of the tree, and of what is configured
+    with which values."""
+    configure = version.configure
+    return fingerprint(
+        {"tree": tree_digest, "headers": configure.headers, "values": configure.values}
+    )
 
 
 def write_configured_headers(tree: Path, version: VersionData, into: Path) -> None:

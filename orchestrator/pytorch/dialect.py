@@ -12,7 +12,8 @@ one minor release to the next, but not within one. The folder has what is specif
 
 A newer version's modules import an older one's values, and `dataclasses.replace` what differs; its
 facts.yaml has the changes to its base's facts (`changes.py`), and `overlay/` has headers of ours
-that its units include instead of those in native/ that do not fit.
+that its units include instead of those in native/ that do not fit: any unit finds those below
+`overlay/include`, the others are for units that facts.yaml names.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class UnitFlags:
     c           of every unit of C
     include     folders on the include path, in order
     unexported  of these, what no header of the C++ API is in
-    before      headers of ours, from native/, that stand before PyTorch's in any unit
+    quoted      folders where only names in quotes are looked up
     """
 
     standard: str
@@ -55,7 +56,7 @@ class UnitFlags:
     c: tuple[str, ...]
     include: tuple[str, ...]
     unexported: frozenset[str]
-    before: tuple[str, ...] = ()
+    quoted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,12 @@ class Dialect:
             return _read(_SHARED) | own
         written: dict[str, Any] = changed(self.base._written, own)
         return written
+
+    @property
+    def overlay(self) -> Path | None:
+        """Where headers of ours are that only its units read, if it has some."""
+        folder = self.folder / "overlay"
+        return folder if folder.is_dir() else None
 
     @property
     def index(self) -> Path:

@@ -7,7 +7,6 @@ enters the text.  Layout: `<folder>/ATen/...` and `<folder>/autograd/torch/csrc/
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import sys
 import tempfile
@@ -18,9 +17,8 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialect import Generated
 from orchestrator.system.process import LOCAL, Command, CommandRunner
 from orchestrator.system.sums import SUMS, publish
+from orchestrator.values.fingerprint import fingerprint, text_digest
 
-# Raised when a dialect's commands change what they write.
-RECIPE = "1"
 # Raised when what a folder holds besides changes: releases that share a cache keep theirs apart.
 _FORMAT = "SHA256SUMS"
 
@@ -29,9 +27,11 @@ class GenerationFailedError(OrchestratorError):
     """A generator of the pinned tree failed."""
 
 
-def generated_identity(tree_digest: str) -> str:
-    """Digest that names the generated files of a tree."""
-    return hashlib.sha256(f"{tree_digest} {RECIPE}".encode()).hexdigest()
+def generated_identity(generated: Generated, tree_digest: str) -> str:
+    """Digest that names the generated files of a tree: of the tree, and of the commands that write
+    them."""
+    commands = [[one.arguments, one.into] for one in generated.sources]
+    return fingerprint({"tree": tree_digest, "commands": commands})
 
 
 def generate_sources(
@@ -47,7 +47,7 @@ def generate_sources(
 
     Raises GenerationFailedError.
     """
-    folder = cache / "generated" / _name(tree_digest)
+    folder = cache / "generated" / _name(generated_identity(generated, tree_digest))
     # The sums are written last. To compare 6,000 files at every build would take longer than to
     # plan it: `fetch --verify` does.
     if (folder / SUMS).is_file():
@@ -67,9 +67,8 @@ def generate_sources(
     return folder
 
 
-def _name(tree_digest: str) -> str:
-    named = f"{generated_identity(tree_digest)} {_FORMAT}"
-    return hashlib.sha256(named.encode()).hexdigest()[:16]
+def _name(identity: str) -> str:
+    return text_digest(f"{identity} {_FORMAT}")[:16]
 
 
 def _run(

@@ -116,8 +116,7 @@ class IncludeRule(_Data):
 
 
 class FlagsRule(_Data):
-    """Flags that some units have before all others, the headers of ours, under native/, that they
-    find by them, and why. `units` are globs.
+    """Flags that some units have before all others, and why. `units` are globs.
 
     precompiled: whether they have the precompiled header too: the flags mean nothing to what it
         reads.
@@ -125,7 +124,6 @@ class FlagsRule(_Data):
 
     units: Strings
     flags: Strings
-    headers: Strings
     why: str
     precompiled: bool = False
 

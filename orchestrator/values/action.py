@@ -6,7 +6,7 @@ same value on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -33,6 +33,8 @@ PRECOMPILE_FLAGS: Final = (
     *("-x", "c++-header"),
     *("-Xclang", "-fno-pch-timestamp", "-Xclang", "-fpch-instantiate-templates"),
 )
+# What compilers write beside an object: the files that they read.
+_DEPENDENCIES: Final = ("-MD", "-MF")
 # With it a unit of an app takes about this share of its cost: an index has that from units with all
 # dtypes, which instantiate all templates themselves (decision 0072).
 _WITH_HEADER: Final = 0.2
@@ -59,6 +61,45 @@ class Precompile:
     def output(self) -> str:
         """Where ninja writes it."""
         return f"{self.folder}/{self.identity}.pch"
+
+
+def precompile_words(flags: Sequence[str], depfile: str, source: str, output: str) -> list[str]:
+    """The arguments that precompile a header."""
+    return [*flags, *PRECOMPILE_FLAGS, *_DEPENDENCIES, depfile, source, "-o", output]
+
+
+def compile_words(
+    flags: Sequence[str], first: Sequence[str], depfile: str, source: str, output: str
+) -> list[str]:
+    """The arguments that compile a unit. first: `read_first`, as words."""
+    return [*flags, *first, *_DEPENDENCIES, depfile, "-c", source, "-o", output]
+
+
+def read_first(
+    header: str | None, projection: str | None, behind: Iterable[str]
+) -> list[tuple[str, str]]:
+    """Options and files, of what a unit reads before its source, in this order: its precompiled
+    header, its projection, the headers of ours behind that."""
+    first = [] if header is None else [("-include-pch", header)]
+    if projection is not None:
+        first.append(("-include", projection))
+    return [*first, *(("-include", file) for file in behind)]
+
+
+def projection_path(digest: str) -> str:
+    """The path of a projection header, named by the digest of its text."""
+    return f"$cache/projections/{digest}.h"
+
+
+# The commands, as parts of identities: another order of arguments is another command.
+COMPILE_COMMAND: Final = " ".join(
+    compile_words(
+        ["$flags"],
+        [word for pair in read_first("$pch", "$projection", ["$behind"]) for word in pair],
+        *("$depfile", "$source", "$object"),
+    )
+)
+PRECOMPILE_COMMAND: Final = " ".join(precompile_words(["$flags"], "$depfile", "$source", "$header"))
 
 
 @dataclass(frozen=True)
@@ -100,6 +141,12 @@ class Compile:
                 for name, part in self.parts.items()
             }
         )
+
+    @property
+    def read_first(self) -> list[tuple[str, str]]:
+        """Options and files, of what is read before the source."""
+        projection = None if self.projection is None else projection_path(self.projection)
+        return read_first(None if self.pch is None else self.pch.output, projection, self.behind)
 
     @property
     def seconds(self) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from core_toy import spec
 
+from orchestrator.build.native import own_native_files
 from orchestrator.build.prepare import looked_up, own_headers_of, unity_rules
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.index.model import RuntimeIndex, load_index
@@ -46,7 +47,7 @@ def shipped_facts(dialect: Dialect = V1_13) -> RuntimeFacts:
         languages={unit.path: "c" for unit in units if unit.path.endswith(".c")},
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
-        included=own_headers_of(version),
+        included=own_headers_of(version, own_native_files(dialect.overlay)),
         pch="p" * 64,
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),

@@ -11,19 +11,19 @@ from orchestrator.pytorch.v1_13 import dialect as v1_13
 from orchestrator.pytorch.v1_13.flags import FLAGS as OLDER_FLAGS
 
 _FOLDER: Final = Path(__file__).parent
-# As seen from native/, where headers of ours are looked for.
-_OVERLAY: Final = "../pytorch/v2_6/overlay"
+# Headers of ours that stand before PyTorch's in any unit.
+_BEFORE: Final = "$overlay/include"
 _MINIZ: Final = {"$tree/third_party/miniz-2.1.0": "$tree/third_party/miniz-3.0.2"}
 
 FLAGS: Final = replace(
     OLDER_FLAGS,
-    # headers of ours that stand before PyTorch's come first
     include=(
-        f"$native/{_OVERLAY}",
+        _BEFORE,
         *(_MINIZ.get(folder, folder) for folder in OLDER_FLAGS.include),
     ),
-    unexported=frozenset((f"$native/{_OVERLAY}", *_MINIZ.values())),
-    before=(f"{_OVERLAY}/ATen/native/TensorFactories.h", f"{_OVERLAY}/cpuinfo.h"),
+    unexported=frozenset((_BEFORE, *_MINIZ.values())),
+    # the overlay's headers include those of native/ that they change
+    quoted=("$native",),
 )
 
 _TORCHGEN, _AUTOGRAD = v1_13.GENERATED.sources

@@ -15,8 +15,9 @@ from real_units import OPEN, RealUnits
 from zig_tool import zig
 
 from orchestrator.build.fetch import FetchedRuntime
-from orchestrator.build.native import NATIVE
+from orchestrator.build.native import NATIVE, own_native_files
 from orchestrator.build.prepare import own_flags_of
+from orchestrator.plan.native_files import variable_path
 from orchestrator.plan.variant import index_unit
 from orchestrator.pytorch.configure import configured_headers
 from orchestrator.pytorch.units import runtime_units, upstream_units
@@ -154,18 +155,30 @@ def test_every_kernel_that_qnnpack_names_is_compiled_with_it(
     target: str, fetched: FetchedRuntime, tmp_path: Path
 ) -> None:
     unit = "aten/src/ATen/native/quantized/cpu/qnnpack/src/init.c"
-    own = own_flags_of(FACTS, [unit])[unit].flags
+    own = own_flags_of(FACTS, [unit], own_native_files(DIALECT.overlay))[unit].flags
     flags = [
-        flag.replace("$native", str(NATIVE)).replace("$tree", str(fetched.tree))
+        flag.replace("$native", str(NATIVE))
+        .replace("$overlay", str(DIALECT.overlay))
+        .replace("$tree", str(fetched.tree))
         for flag in [*own, *included(unit)]
     ]
     shared = ["-shared", "-fPIC", "-Wl,-z,defs", "-o", str(tmp_path / "init.so")]
     # with an optimisation, without which zig compiles a runtime for UBSan for each target
-    zig("cc", "-target", target, "-w", "-O2", *flags, fetched.tree / unit, *shared)
+    zig(
+        "cc",
+        "-target",
+        target,
+        "-w",
+        "-O2",
+        f"-iquote{NATIVE}",
+        *flags,
+        fetched.tree / unit,
+        *shared,
+    )
 
 
 def included(unit: str) -> Iterable[str]:
     """The header of ours that a unit reads first."""
     for rule in FACTS.include:
         if rule.unit == unit:
-            yield from ("-include", f"$native/{rule.header}")
+            yield from ("-include", variable_path(rule.header))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from core_toy import ROOT
 
-from orchestrator.build import variants
-from orchestrator.build.native import NATIVE
+from orchestrator.build.native import NATIVE, own_native_files
 from orchestrator.build.variants import identity_with_headers
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
@@ -19,7 +17,8 @@ from orchestrator.compilers.resolve import (
     resolve_toolchain,
 )
 from orchestrator.load.workspace import load_workspace
-from orchestrator.plan.flags import own_folders, own_headers
+from orchestrator.plan.flags import own_folders
+from orchestrator.plan.native_files import native_files
 
 # What PyTorch does: c10/macros/Macros.h, and native/SoftMax.cpp.
 LIKE_PYTORCH = """\
@@ -42,21 +41,18 @@ def resolved(abi: str, cache: Path) -> ResolvedToolchain:
 def test_paths_of_ours_in_flags() -> None:
     flags = ["-I$native/libc/musl", "-include$native/libc/null.h", "-I/opt/x", "-DA=$native/x"]
     assert own_folders(flags) == ("$native/libc/musl",)
-    assert own_headers(flags) == ("$native/libc/null.h",)
+    assert {*own_native_files().found_by(flags)} == {"libc/musl/assert.h", "libc/null.h"}
 
 
-def test_headers_are_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_are_part_of_the_identity(tmp_path: Path) -> None:
+    native = own_native_files()
     host, musl = (resolved(abi, tmp_path) for abi in ("linux-x86_64", "linux-arm64-musl"))
     # no header, nothing but the compiler: objects of before stay what they are
-    assert identity_with_headers(host) == host.identity
-    seen = [musl.identity, identity_with_headers(musl)]
-    shutil.copytree(NATIVE / "libc", tmp_path / "libc")
-    monkeypatch.setattr(variants, "NATIVE", tmp_path)
-    assert identity_with_headers(musl) == seen[-1]
-    for header in ("musl/assert.h", "null.h"):
-        with (tmp_path / "libc" / header).open("a") as file:
-            file.write("\n")
-        seen.append(identity_with_headers(musl))
+    assert identity_with_headers(host, native) == host.identity
+    seen = [musl.identity, identity_with_headers(musl, native)]
+    for header in ("libc/musl/assert.h", "libc/null.h"):
+        native = native_files({**native.texts, header: native.texts[header] + b"\n"})
+        seen.append(identity_with_headers(musl, native))
     assert len(set(seen)) == len(seen)
 
 

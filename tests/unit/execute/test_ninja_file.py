@@ -21,7 +21,7 @@ from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.compilers.zig import zig_program
 from orchestrator.errors import Place
 from orchestrator.execute import ninja_file
-from orchestrator.execute.ninja_file import ninja_text, projection_path
+from orchestrator.execute.ninja_file import ninja_text
 from orchestrator.execute.ninja_run import ninja_binary
 from orchestrator.plan.graph import (
     VariantObjects,
@@ -32,7 +32,7 @@ from orchestrator.plan.graph import (
 from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
-from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.action import ActionGraph, Compile, Link, projection_path
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 

@@ -11,7 +11,7 @@ from core_toy import FACTS, LINEAR, make_index, spec
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 from toy_natives import natives
 
-from orchestrator.build.native import own_header
+from orchestrator.build.native import own_header, own_native_files
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.anchors import ANCHOR_HEADER, anchored
 from orchestrator.plan.graph import VariantObjects, native_compiles, registration_compiles
@@ -51,8 +51,8 @@ def real(*, threaded: bool) -> Iterator[Compile]:
     kernels = kernels_for(roots)
     facts = replace(
         shipped_facts(),
-        threading=own_header("threads/at_parallel.h"),
-        threads=own_header("threads/parallel_unit.h"),
+        threading=own_header(own_native_files(), "threads/at_parallel.h"),
+        threads=own_header(own_native_files(), "threads/parallel_unit.h"),
     )
     selection = select(shipped(), kernels, traces, "guarded")
     plan = Planner(shipped(), facts).plan(
@@ -75,6 +75,10 @@ def test_the_digest_of_the_parts_is_the_fingerprint(compiles: Iterable[Compile])
 def test_the_parts_of_a_unit() -> None:
     (linear,) = (one for one in toy().compiles if one.unit == LINEAR)
     assert linear.identity.parts == {
+        "command": (
+            "$flags -include-pch $pch -include $projection -include $behind"
+            " -MD -MF $depfile -c $source -o $object"
+        ),
         "unit": LINEAR,
         "runtime": "f" * 64,
         "toolchain": "t" * 64,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from orchestrator.pytorch.dialect import Generator
 from orchestrator.pytorch.generated import (
     GenerationFailedError,
     generate_sources,
@@ -107,6 +109,9 @@ def test_a_failing_generator(file: str, name: str, tree: Path) -> None:
     assert files(tree.parent / "cache") == []
 
 
-def test_the_identity_is_the_trees_and_the_recipes() -> None:
-    assert generated_identity("a") != generated_identity("b")
-    assert len(generated_identity("a")) == 64
+def test_the_identity_is_of_the_tree_and_of_the_commands() -> None:
+    first = DIALECT.generated
+    changed = replace(first, sources=(Generator("-m torchgen.gen --new", "ATen"),))
+    found = {generated_identity(one, tree) for one in (first, changed) for tree in ("a", "b")}
+    assert {len(one) for one in found} == {64}
+    assert len(found) == 4

@@ -7,7 +7,7 @@ from dataclasses import replace
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 from toy_natives import natives
 
-from orchestrator.build.native import own_header
+from orchestrator.build.native import own_header, own_native_files
 from orchestrator.plan.graph import threads_compile
 from orchestrator.plan.planner import Planner, parallel_units
 from orchestrator.plan.variant import RuntimeFacts
@@ -21,8 +21,8 @@ PARALLEL = "threads/at_parallel.h"
 def facts() -> RuntimeFacts:
     return replace(
         shipped_facts(),
-        threading=own_header(PARALLEL),
-        threads=own_header("threads/parallel_unit.h"),
+        threading=own_header(own_native_files(), PARALLEL),
+        threads=own_header(own_native_files(), "threads/parallel_unit.h"),
     )
 
 

@@ -22,5 +22,5 @@ struct AnsweringHooksInterface : VariableHooksInterface {
 } // namespace at
 
 #define VariableHooksInterface AnsweringHooksInterface
-#include "../../../native/runtime_library/autograd_hooks.h"
+#include "runtime_library/autograd_hooks.h"
 #undef VariableHooksInterface

@@ -3,7 +3,7 @@
 // of which we have neither the unit nor its library.
 #pragma once
 
-#include "../../../native/capi/checked_import.h"
+#include "capi/checked_import.h"
 
 #include <torch/csrc/jit/mobile/flatbuffer_loader.h>
 

@@ -28,8 +28,8 @@
 #include <caffe2/serialize/versions.h>
 #include <miniz.h>
 
-#include "../../../native/capi/model_checks.h"
-#include "../../../native/capi/model_memory.h"
+#include "capi/model_checks.h"
+#include "capi/model_memory.h"
 
 namespace lta {
 

@@ -9,7 +9,7 @@
 #include <ATen/detail/XPUHooksInterface.h>
 #undef TORCH_ASSERT_NO_OPERATORS
 
-#include "../../../native/capi/checked_sizes.h"
+#include "capi/checked_sizes.h"
 
 namespace at {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <torch/csrc/jit/serialization/pickler.h>
 
-#include "../../../native/capi/model_checks.h"
+#include "capi/model_checks.h"
 
 namespace lta {
 
@@ -47,7 +47,7 @@ inline void set_math_bits(
 
 #include <torch/csrc/utils/byte_order.h>
 
-#include "../../../native/capi/checked_unpickler.h"
+#include "capi/checked_unpickler.h"
 
 // In rebuildTensor().
 #define setTensorMetadata set_math_bits

@@ -2,7 +2,7 @@
 // width of their indices. They are omitted, too.
 #pragma once
 
-#include "../../../native/qnnpack/kernels.h"
+#include "qnnpack/kernels.h"
 
 #if CPUINFO_ARCH_X86_64
 
