@@ -162,7 +162,7 @@ def unit_flags(
         flags += [macro for macro in own.macros if macro not in _LACKS[system]]
         flags += own.release if purpose == "release" else own.tracer
         flags += [f"-I{folder}" for folder in own.include]
-        flags += [f"-iquote{folder}" for folder in own.quoted]
+    flags += [f"-iquote{folder}" for folder in own.quoted]
     return together(flags) if lto else tuple(flags)
 
 

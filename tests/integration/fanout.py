@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 
 import yaml
-from real import ROOT, V1_13
+from real import ROOT
 from zig_tool import zig
 
 from orchestrator.build.execute import Execution, execute_actions
@@ -82,17 +82,18 @@ class Workspace:
     """A workspace in a folder of its own, which compiles through a launcher."""
 
     def __init__(
-        self, folder: Path, launcher: Mapping[str, object], env: Mapping[str, str]
+        self, folder: Path, launcher: Mapping[str, object], env: Mapping[str, str], runtime: str
     ) -> None:
-        self.folder = folder
+        self.folder, self.runtime = folder, runtime
         self.env = {**env, "CCACHE_DIR": str(folder / "ccache")}
         (folder / "root").mkdir(parents=True)
         shutil.copytree(ROOT / "toolchains", folder / "root" / "toolchains")
         declared = yaml.safe_load((ROOT / "WORKSPACE").read_text())
         (folder / "root" / "WORKSPACE").write_text(yaml.dump({**declared, "launcher": launcher}))
         cache = ensure_folder(folder / "cache", "cache")
-        _link_tree(_users_cache() / "runtime", cache / "runtime")
-        _link_tree(_users_cache() / "generated", cache / "generated")
+        theirs = _users_cache(runtime)
+        _link_tree(theirs / "runtime", cache / "runtime")
+        _link_tree(theirs / "generated", cache / "generated")
         state = folder / "root/.orchestrator"
         context = Context(folder / "root", cache, state, folder / "dist", self.env)
         self.here = load(context, print)
@@ -101,7 +102,7 @@ class Workspace:
         self, units: Mapping[str, Sequence[str]], on_action: Callable[[int], None] = lambda n: None
     ) -> Made:
         """Compile units (by ABI) with all operators and dtypes."""
-        runtime, compiles, projections = self.here.runtimes.on(V1_13), {}, {}
+        runtime, compiles, projections = self.here.runtimes.on(self.runtime), {}, {}
         for abi, paths in units.items():
             # not `size`: the bitcode in its objects holds the path of the source
             request = VariantRequest(
@@ -151,12 +152,12 @@ class Workspace:
         return done.stdout
 
 
-def _users_cache() -> Path:
+def _users_cache(runtime: str) -> Path:
     """The user's cache, with the runtime fetched and generated."""
     config, places = load_config(ROOT)
     cache = cache_folder(config, places, ROOT, os.environ)
     state = ROOT / ".orchestrator"
-    load(Context(ROOT, cache, state, ROOT / "dist", os.environ), print).runtimes.on(V1_13)
+    load(Context(ROOT, cache, state, ROOT / "dist", os.environ), print).runtimes.on(runtime)
     return cache
 
 

@@ -16,7 +16,8 @@ from orchestrator.load.workspace import load_workspace
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
-APP = "camera"
+# One of each runtime.
+APPS = ("scanner", "camera")
 ABI = "linux-x86_64"
 # one program in one package of npm's, checked by npm against the registry's sha512
 PACKAGE = "@bazel/bazel-linux_x64@2.1.0"
@@ -66,13 +67,14 @@ class Bazel:
         return done.stderr
 
 
+@pytest.mark.parametrize("app", APPS)
 def test_bazel_makes_the_library_that_is_delivered_once_for_all_machines(
-    program: Path, around: Path, tmp_path: Path
+    app: str, program: Path, around: Path, tmp_path: Path
 ) -> None:
-    root = workspace_copy(tmp_path, APP)
-    label = f"//apps/{APP}:{ABI}"
+    root = workspace_copy(tmp_path, app)
+    label = f"//apps/{app}:{ABI}"
     assert orchestrator("build", label, "--quiet", cwd=root).code == 0
-    delivered = root / "dist" / APP / ABI
+    delivered = root / "dist" / app / ABI
     with grid(around) as cache:
         for machine in ("one", "other"):
             # no blank in its path: Bazel refuses that itself
@@ -82,7 +84,7 @@ def test_bazel_makes_the_library_that_is_delivered_once_for_all_machines(
             # else no two machines would have a key in common
             assert list(exported.rglob("*.pyc")) == []
             said = Bazel(program, tmp_path / f"{machine}.bazel", cache).build(exported, label)
-            same_bytes(exported / "bazel-bin/apps" / APP / ABI, delivered)
+            same_bytes(app, exported / "bazel-bin/apps" / app / ABI, delivered)
             ran_nothing = re.search(r"INFO: (\d+) processes: \1 remote cache hit\.", said)
             # an earlier run of this test, which lay in another folder, was the first machine
             if ran_nothing:
@@ -90,9 +92,9 @@ def test_bazel_makes_the_library_that_is_delivered_once_for_all_machines(
     assert ran_nothing, said
 
 
-def same_bytes(made: Path, delivered: Path) -> None:
-    for name in (f"lib/lib{APP}_torch.so", f"symbols/lib{APP}_torch.so.debug"):
+def same_bytes(app: str, made: Path, delivered: Path) -> None:
+    for name in (f"lib/lib{app}_torch.so", f"symbols/lib{app}_torch.so.debug"):
         assert (made / name).read_bytes() == (delivered / name).read_bytes(), name
     for part in ("registrations", "core"):
-        name = f"lib{APP}_torch_{part}.a"
+        name = f"lib{app}_torch_{part}.a"
         assert (made / name).read_bytes() == (delivered / "lib" / name).read_bytes(), name

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 from fanout import Made, Workspace, distccd, redis
-from real import orchestrator, workspace_copy
+from real import EACH_RUNTIME, V1_13, V2_6, orchestrator, workspace_copy
 
 from tests.debian import CCACHE, DISTCC, REDIS, environment_with
 
 pytestmark = pytest.mark.ci_only
+HOST = "linux-x86_64"
 
-# Light units of PyTorch; for iOS and arm64 the version in zig's target must reach the server.
-UNITS = {
-    "linux-x86_64": (
+# Light units of PyTorch; for iOS and arm64 the version in zig's target must reach the server. Some
+# read a header of ours first: for 2.6.0 one of its overlay.
+UNITS: dict[str, tuple[str, ...]] = {
+    HOST: (
         "c10/core/Allocator.cpp",
         "c10/core/DefaultDtype.cpp",
         "c10/core/Device.cpp",
@@ -31,12 +33,21 @@ UNITS = {
         "aten/src/ATen/AccumulateType.cpp",
         "aten/src/ATen/core/Dimname.cpp",
         "aten/src/ATen/native/DispatchStub.cpp",
-        "third_party/miniz-2.1.0/miniz.c",
+        "caffe2/serialize/inline_container.cc",
     ),
     "linux-arm64": ("c10/util/SmallVector.cpp", "aten/src/ATen/native/DispatchStub.cpp"),
     "ios-arm64": ("c10/core/DeviceType.cpp", "c10/util/SmallVector.cpp"),
 }
-COUNT = sum(map(len, UNITS.values()))
+# Found by a folder of the version's own: miniz, which is C, and what reads a stand-in for cpuinfo.
+OF_VERSION = {
+    V1_13: "third_party/miniz-2.1.0/miniz.c",
+    V2_6: "c10/core/thread_pool.cpp",
+}
+COUNT = sum(map(len, UNITS.values())) + 1
+
+
+def units_of(runtime: str) -> dict[str, tuple[str, ...]]:
+    return {**UNITS, HOST: (*UNITS[HOST], OF_VERSION[runtime])}
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,7 @@ class Builds:
     logs    what the distcc servers said after the first
     """
 
+    units: dict[str, tuple[str, ...]]
     first: Workspace
     made: Made
     second: Workspace
@@ -57,9 +69,11 @@ class Builds:
     logs: tuple[str, str]
 
 
-@pytest.fixture(scope="module")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
+def builds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     """Servers are started here and killed at the end."""
+    runtime = str(request.param)
+    units = units_of(runtime)
     env = environment_with(
         {"ccache": CCACHE, "redis-server": REDIS, "distcc": DISTCC, "distccd": DISTCC}
     )
@@ -76,15 +90,15 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
                 "DISTCC_DIR": str(folder),
             }
             distributed = {"command": ["ccache"], "env": {**storage, **spread}}
-            first = Workspace(folder / "first", distributed, env)
-            made = first.compile(UNITS)
+            first = Workspace(folder / "first", distributed, env, runtime)
+            made = first.compile(units)
             logs = (one[1].read_text(), two[1].read_text())
         launcher = {"command": ["ccache"], "env": storage}
-        second = Workspace(folder / "second", launcher, env)
-        again = second.compile(UNITS)
-        third = Workspace(folder / "third", launcher, env)
-        alone = third.compile(UNITS, lambda actions: kill() if actions == 1 else None)
-    return Builds(first, made, second, again, third, alone, logs)
+        second = Workspace(folder / "second", launcher, env, runtime)
+        again = second.compile(units)
+        third = Workspace(folder / "third", launcher, env, runtime)
+        alone = third.compile(units, lambda actions: kill() if actions == 1 else None)
+    return Builds(units, first, made, second, again, third, alone, logs)
 
 
 def test_both_servers_compiled_and_nothing_else_did(builds: Builds) -> None:
@@ -123,8 +137,8 @@ def test_what_an_object_depends_on_is_there(builds: Builds) -> None:
     assert all(line.endswith("(VALID)") for line in heads)
     files = {line.strip() for line in lines if line.startswith(" ")}
     assert {f for f in files if not (cache / f).is_file()} == set()
-    sources = {f for paths in UNITS.values() for path in paths for f in files if f.endswith(path)}
-    assert len(sources) == len({path for paths in UNITS.values() for path in paths})
+    paths = {path for several in builds.units.values() for path in several}
+    assert len({f for path in paths for f in files if f.endswith(path)}) == len(paths)
     # nothing of another workspace
     assert {f for f in files if "/first/" in f} == set()
 
