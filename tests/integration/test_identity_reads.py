@@ -125,6 +125,9 @@ def unnamed(planned: Planned, action: Compile, depfile: Path) -> list[str]:
 
 
 def is_named(here: Invocation, action: Compile, path: Path, named: frozenset[str]) -> bool:
+    commands = here.toolchains.of(action.abi).driver.commands.values()
+    if any(str(path) == word for command in commands for word in command):
+        return True  # the compiler's own identity has it: see compilers/stub_sysroot.py
     if path.is_relative_to(NATIVE):
         return path.relative_to(NATIVE).as_posix() in named
     folders = {name: Path(folder).resolve() for name, folder in here.runtimes.folders.items()}
