@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestrator.build.app_state import common_fingerprint
 from orchestrator.build.invocation import Invocation
 from orchestrator.build.licences import licences
 from orchestrator.build.native import NATIVE
-from orchestrator.build.package import common_fingerprint
 from orchestrator.build.plan import Variant
 from orchestrator.build.public_headers import consumer_definitions, delivered_headers
 from orchestrator.build.runtime import Runtime
@@ -84,7 +84,7 @@ def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> Deli
         ),
         for_release=toolchain.for_release,
         beside=toolchain.driver.beside,
-        fingerprint=common_fingerprint(runtime, app, variant.traces, selection),
+        fingerprint=common_fingerprint(runtime, app, variant.traces, variant.request),
         model_files=delivered_models(here, app),
     )
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.build.invocation import Invocation
-from orchestrator.build.runtime import Runtime
 from orchestrator.build.signing_key import signing_key
 from orchestrator.deliver.files import ForeignFolderError, sha256_of
 from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
@@ -25,10 +24,7 @@ from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.platforms.platform import C_LIBRARIES
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.values.config import PackageKind
-from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.labels import VariantLabel
-from orchestrator.values.selection import Selection
-from orchestrator.values.trace import Trace
 
 
 class OtherCLibraryError(OrchestratorError):
@@ -93,30 +89,6 @@ def packages_to_make(app: App, here: Invocation) -> Mapping[PackageKind, tuple[s
         for kind in (k for k in kinds if k in suitable):
             wanted[kind] = (*wanted.get(kind, ()), abi)
     return wanted
-
-
-def common_fingerprint(
-    runtime: Runtime, app: App, traces: Sequence[Trace], selection: Selection
-) -> str:
-    """Digest of what the app's variants for all ABIs are made of, whatever compiles them."""
-    return fingerprint(
-        {
-            "app": [app.name, app.package_name, app.config.version, app.optimize, app.maven_group],
-            "models": [trace.identity.model for trace in traces],
-            "operators": sorted(selection.operators),
-            "dtypes": {tag: sorted(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},
-            "classes": sorted(selection.custom_classes),
-            "features": sorted(selection.build_features),
-            # which kernels of ours there are follows from it and the rest, for each processor
-            "kernels": app.kernels,
-            "cpu": app.config.cpu,
-            "deliver_models": app.config.deliver_models,
-            "threads": app.threads,
-            "runtime": runtime.facts.identity,
-            "native": runtime.native.digest,
-            **({} if runtime.sources is None else {"sources": runtime.sources.digest}),
-        }
-    )
 
 
 def mark_unproven(here: Invocation, label: VariantLabel) -> None:

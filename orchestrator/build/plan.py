@@ -34,9 +34,14 @@ class Variant:
     label: VariantLabel
     app: App
     traces: tuple[Trace, ...]
-    selection: Selection
+    request: VariantRequest
     objects: VariantObjects
     links: VariantLinks | StaticLinks
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected of the runtime."""
+        return self.request.selection
 
 
 def plan_variants(
@@ -81,7 +86,7 @@ def _plan_on(
             label=label,
             app=here.workspace.apps[label.app],
             traces=traces[label.app],
-            selection=one.selection,
+            request=one,
             objects=objects[one.label],
             links=links_of(prepared, label.app, objects[one.label]),
         )

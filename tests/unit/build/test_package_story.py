@@ -13,13 +13,12 @@ import package_toy as toy
 import pytest
 import yaml
 from golden_files import Golden
-from toy_workspace import toy_invocation, toy_runtime
+from toy_workspace import toy_invocation
 
 from orchestrator.build import package as packaging
 from orchestrator.build.package import (
     OnePackageError,
     OtherCLibraryError,
-    common_fingerprint,
 )
 from orchestrator.deliver.files import (
     RECORD,
@@ -34,7 +33,6 @@ from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.report.packages import MissingAbi, PackageReport
 from orchestrator.values.config import Processor, System, ToolchainConfig
 from orchestrator.values.labels import VariantLabel
-from orchestrator.values.selection import Selection
 
 CASES = toy.ROOT / "tests/failing/packages"
 TARGETS: Mapping[str, tuple[System, Processor, str]] = {
@@ -480,25 +478,3 @@ def test_a_rewritten_package_keeps_its_slot(tmp_path: Path) -> None:
     write(tmp_path / "a", "two")
     assert drop_packages(tmp_path, but=["slot"]) == ()
     assert claim_packages(tmp_path, "slot", []) == ("a",)
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        *(("toy", f"{line}\n") for line in ("threads: 2", "kernels: native", "optimize: size")),
-        *(("toy", f"{line}\n") for line in ("deliver_models: true", "cpu: {arm64: [dotprod]}")),
-        ("other", ""),
-    ],
-)
-def test_variants_of_another_declaration_are_of_another_state(
-    name: str, change: str, tmp_path: Path
-) -> None:
-    runtime = toy_runtime()
-
-    def state(name: str, change: str) -> str:
-        root = tmp_path / str(len([*tmp_path.iterdir()]))
-        text = "models: [{file: models/m.ptl}]\ntargets: [linux-arm64]\npackage_name: toy\n"
-        (app,) = toy_invocation(root, {name: text + change}).workspace.apps.values()
-        return common_fingerprint(runtime, app, (), Selection())
-
-    assert state(name, change) != state("toy", "") == state("toy", "")
