@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -186,18 +185,45 @@ LOCAL = LocalRunner()
 
 
 def _start(command: Command, stderr: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    limits = command.limits
+    if command.limits is None:
+        return _opened(command, command.argv, stderr)
+    ours, theirs = os.pipe()
+    with os.fdopen(ours, "rb") as report:
+        try:
+            argv = _limited(command, command.limits, theirs)
+            process = _opened(command, argv, stderr, theirs)
+        finally:
+            os.close(theirs)
+        # ends when the program has started
+        error = report.read()
+    if error:
+        with process:
+            process.wait()
+        raise OSError(int(error), os.strerror(int(error)), command.argv[0])
+    return process
+
+
+def _opened(
+    command: Command, argv: Sequence[str], stderr: IO[bytes] | None, *passed: int
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command.argv,
+        argv,
         env=_environment(command),
         cwd=command.cwd,
         stdin=subprocess.PIPE if command.input else subprocess.DEVNULL,
         stdout=subprocess.PIPE if stderr is None else subprocess.DEVNULL,
         stderr=subprocess.PIPE if stderr is None else stderr,
         start_new_session=True,
-        # unsafe beside threads: nothing of ours runs in threads while programs have limits
-        preexec_fn=None if limits is None else lambda: _limit(limits),
+        pass_fds=passed,
     )
+
+
+def _limited(command: Command, limits: Limits, report: int) -> Sequence[str]:
+    """What limits itself and then becomes the command."""
+    locale = "LC_CTYPE" in (os.environ if command.env is None else command.env)
+    numbers = (limits.memory, limits.file, report, int(locale))
+    python = (sys.executable, "-I", "-S", str(Path(__file__).with_name("limited.py")))
+    return (*python, *map(str, numbers), *command.argv)
 
 
 def _await_end(process: subprocess.Popen[bytes], timeout: float | None) -> None:
@@ -245,17 +271,6 @@ def _read(channel: int) -> bytes:
 
 def _environment(command: Command) -> dict[str, str] | None:
     return None if command.env is None else dict(command.env)
-
-
-def _limit(limits: Limits) -> None:
-    for kind, most in (
-        (resource.RLIMIT_AS, limits.memory),
-        (resource.RLIMIT_FSIZE, limits.file),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _, hard = resource.getrlimit(kind)
-        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (least, least))
 
 
 @contextmanager

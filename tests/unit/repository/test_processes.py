@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[3] / "orchestrator"
 RUNNER = "system/process.py"
 # Programs of their own, which a process of ours starts: nothing is passed in to them.
-PROGRAMS = {"compilers/relink.py"}
+PROGRAMS = {"compilers/relink.py", "system/limited.py"}
 _MODULES = {"subprocess", "pty", "multiprocessing"}
 _OF_OS = ("exec", "spawn", "posix_spawn", "fork", "popen", "system")
 
@@ -33,6 +33,12 @@ def starts(text: str) -> Iterator[str]:
             and node.attr.startswith((*_OF_OS, "create_subprocess"))
         ):
             yield f"{node.value.id}.{node.attr}"
+
+
+def test_nothing_runs_between_fork_and_exec() -> None:
+    """Beside threads, Python in a forked child can wait for ever for what another thread held."""
+    texts = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    assert not [text for text in texts if "preexec_fn" in text]
 
 
 def test_one_module_starts_processes() -> None:

@@ -6,7 +6,9 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,45 @@ def test_one_that_prints_without_end(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"", b"6789\n123456789\n")
 
 
+def test_what_a_limited_program_is_given(tmp_path: Path) -> None:
+    """Its limits, and nothing else that it would not have without them."""
+    for env in ({"A": "a"}, {"A": "a", "LC_CTYPE": "C.UTF-8"}):
+        given = Command(["env"], env, tmp_path, 20, b"in", Limits(2**30, 2**20))
+        assert sorted(LOCAL.run(given).out.splitlines()) == [f"{n}={v}" for n, v in env.items()]
+    limits = "ulimit -v; ulimit -f; ulimit -c; ulimit -Hv"
+    script = f"pwd; cat; grep SigIgn /proc/self/status; {limits}; ls /proc/self/fd"
+    given = Command(["sh", "-c", script], {}, tmp_path, 20, b"in\n", Limits(2**30, 2**20))
+    free = replace(given, limits=None)
+    one, other = LOCAL.run(given).out.splitlines(), LOCAL.run(free).out.splitlines()
+    assert one[3:7] == ["1048576", "2048", "0", "1048576"]
+    assert one[:3] + one[7:] == other[:3] + other[7:]
+
+
+def test_a_limited_program_takes_no_more_memory_than_it_may() -> None:
+    argv = [sys.executable, "-c", "bytearray(2**31)"]
+    assert "MemoryError" in LOCAL.run(Command(argv, None, limits=Limits(2**30, 2**20))).err
+    assert LOCAL.run(Command(argv, None, limits=Limits(2**33, 2**20))).code == 0
+
+
+def test_no_python_runs_in_a_child_that_is_to_be_limited() -> None:
+    """Python itself calls these before it forks a child that would run some."""
+    forks = list[int]()
+    os.register_at_fork(before=lambda: forks.append(1))
+    assert LOCAL.run(Command(["true"], None, limits=Limits(2**30, 2**20))).code == 0
+    assert forks == []
+
+
+@pytest.mark.parametrize("limits", [None, Limits(2**30, 2**20)], ids=["free", "limited"])
+def test_a_program_that_cannot_start(limits: Limits | None, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        LOCAL.run(Command(["no-such-program"], os.environ, tmp_path, 10, limits=limits))
+    (tmp_path / "locked").touch()
+    with pytest.raises(PermissionError, match="locked"):
+        LOCAL.run(Command([str(tmp_path / "locked")], None, timeout=10, limits=limits))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_a_stream_comes_as_it_is_written() -> None:
     got = list[bytes]()
     assert LOCAL.stream(Command(["sh", "-c", "echo a; echo b >&2; exit 4"], None), got.append) == 4
@@ -66,13 +107,6 @@ def test_a_stream_that_is_given_up_ends_by_itself(tmp_path: Path) -> None:
         LOCAL.stream(Command(["sh", "-c", script], os.environ, tmp_path), give_up)
     assert (tmp_path / "cleaned").is_file()
     assert _is_gone(started[0])
-
-
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(FileNotFoundError):
-        LOCAL.run(Command(["no-such-program"], os.environ, tmp_path, 10))
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_one_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
