@@ -14,10 +14,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
+
+# Seconds that the pipes of a killed process are read.
+_GRACE = 1.0
 
 
 class SourceUnavailableError(Exception):
@@ -140,11 +143,11 @@ class LocalRunner:
                 out, err = process.communicate(command.input or None, timeout=command.timeout)
                 code: int | None = process.returncode
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                out, err = process.communicate()
+                _kill(process)
+                out, err = _rest(process)
                 code = None
             except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
                 raise
             if stderr is not None and command.tail is not None:
                 stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - command.tail))
@@ -246,6 +249,21 @@ def _await_end(process: subprocess.Popen[bytes], timeout: float | None) -> None:
             raise subprocess.TimeoutExpired(process.args, timeout)
     finally:
         os.close(descriptor)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what it started; nothing where all of it has ended meanwhile."""
+    # macOS refuses what is dead and not yet waited for
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What a killed process wrote; a child of its that left its group may hold the pipes open."""
+    try:
+        return process.communicate(timeout=_GRACE)
+    except subprocess.TimeoutExpired as error:
+        return error.output or b"", error.stderr or b""
 
 
 def _channel(terminal: bool) -> tuple[int, int]:

@@ -115,6 +115,28 @@ def test_one_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> 
     assert _is_gone(int(done.out))
 
 
+def test_a_grandchild_in_a_session_of_its_own_holds_nobody_up(tmp_path: Path) -> None:
+    """It is not killed with the others, and keeps the pipes open."""
+    script = "setsid sleep 30 & echo $!; sleep 30"
+    before = time.monotonic()
+    done = LOCAL.run(Command(["sh", "-c", script], None, tmp_path, 0.5))
+    os.kill(int(done.out), signal.SIGKILL)
+    assert done.code is None
+    assert time.monotonic() - before < 10
+
+
+def test_ctrl_c_when_a_process_has_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left to kill, and the signal is what is told."""
+
+    def interrupted(process: subprocess.Popen[bytes], *_: object, **__: object) -> None:
+        process.wait()
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        LOCAL.run(Command(["true"], None, timeout=10))
+
+
 def _no_such_call(_: int) -> int:
     raise OSError(errno.ENOSYS, "Function not implemented")
 
