@@ -235,7 +235,8 @@ def _why_no_trace(here: Invocation, info: ModelInfo) -> str:
 
 def _current(here: Invocation, found: _Known, trace: Trace) -> _Known:
     """A trace counts where it would be made again: of these inputs, by this tracer."""
-    wanted = replace(trace.identity, tracer=here.models.tracer)
+    tracer = here.models.tracer(own_sources=bool(trace.identity.sources))
+    wanted = replace(trace.identity, tracer=tracer)
     if found.app is not None and found.config is not None:
         try:
             wanted = here.models.trace_identity(found.app, found.config)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
 from pathlib import Path
 
 from orchestrator.build.loadable import require_loadable
@@ -41,11 +40,14 @@ class Models:
         self._runtimes = runtimes
         self._shipped: dict[tuple[str, str], Shipped] = {}
         self._read: dict[tuple[str, Path], ModelInfo] = {}
+        self._tracers: dict[bool, str] = {}
 
-    @cached_property
-    def tracer(self) -> str:
-        """`tracer_digest`: part of every trace's identity."""
-        return tracer_digest()
+    def tracer(self, *, own_sources: bool) -> str:
+        """`tracer_digest`, part of every trace's identity: of apps with sources of their own, or of
+        those without."""
+        if own_sources not in self._tracers:
+            self._tracers[own_sources] = tracer_digest(own_sources=own_sources)
+        return self._tracers[own_sources]
 
     def shipped(self, app: App, model: ModelConfig) -> Shipped:
         """The model's file that is traced and verified: the declared one, or its canonical one.
@@ -121,7 +123,7 @@ class Models:
             runtime=config.pins[app.runtime].tree,
             inputs=inputs,
             backends=config.defaults.backends,
-            tracer=self.tracer,
+            tracer=self.tracer(own_sources=sources is not None),
             sources="" if sources is None else sources.digest,
         )
 

@@ -31,9 +31,15 @@ def inputs_digest(model: ModelConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def tracer_digest() -> str:
-    """Digest of what decides what a tracer records: the recorder and the set-up calls."""
+def tracer_digest(*, own_sources: bool = False) -> str:
+    """Digest of what decides what a tracer records and a build selects by it: the recorder and the
+    set-up calls.
+
+    own_sources: of an app that has some, coverage too: a class of its own whose methods no input
+    ran is selected whole
+    """
     digest = hashlib.sha256()
-    for path in sorted((NATIVE / "tracer").glob("*")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for folder in ("tracer", "coverage") if own_sources else ("tracer",):
+        for path in sorted((NATIVE / folder).glob("*")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

@@ -11,8 +11,9 @@
 //   4  a branch that jumped
 // Functions that bundling of inputs added are among them; what the loader runs counts.
 //
-// It is beside the recorder and no part of it: what it finds decides nothing of what a library has,
-// so that traces which were made before it stay valid (`tracer_digest` is of tracer/ alone).
+// It is beside the recorder and no part of it: what it finds decides something of what a library has
+// only where an app has classes of its own, so other apps' traces stay valid when it changes
+// (`tracer_digest`).
 #pragma once
 
 #include <cstddef>
