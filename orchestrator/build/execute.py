@@ -141,21 +141,20 @@ def execute_actions(
             keeper.finished(line)
             sink.feed(line)
 
-        result = run_ninja(
-            build_file,
-            # ninja knows no target without an edge; with nothing left, the whole graph is nothing
-            [here.runtimes.fill(target) for target in targets if target not in present],
-            env={
-                **compilers,
-                **launched.env,
-                RUN: secrets.token_hex(8),
-            },
-            folder=cache,
-            jobs=allowed.jobs,
-            keep_going=keep_going,
-            feed=feed,
-            runner=here.context.runner,
-        )
+        # ninja knows no target without an edge, and without targets it makes all that there is
+        missing = [here.runtimes.fill(target) for target in targets if target not in present]
+        result = NinjaResult(0, {})
+        if missing or not targets:
+            result = run_ninja(
+                build_file,
+                missing,
+                env={**compilers, **launched.env, RUN: secrets.token_hex(8)},
+                folder=cache,
+                jobs=allowed.jobs,
+                keep_going=keep_going,
+                feed=feed,
+                runner=here.context.runner,
+            )
     links.keep()
     if links.todo:
         for folder in zig_caches(compilers):

@@ -184,6 +184,8 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=_unused_zig if target.name == "zig" else _of_here)
         if (described := target / LIBC).is_file():
             here = f"{ABSOLUTE_SOURCES}/{target.name}"
-            described.write_text(described.read_text().replace(str(source), here))
+            described.write_text(
+                described.read_text(encoding="utf-8").replace(str(source), here), encoding="utf-8"
+            )
     else:
         shutil.copy(source, target)

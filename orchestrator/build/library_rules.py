@@ -52,7 +52,7 @@ def check_library(
     """
     config, driver, manifest = toolchain.config, toolchain.driver, delivered.manifest
     require_held(manifest.selection_digest, delivered.shared_library)
-    header = (NATIVE / "capi/libtorch_app.h").read_text()
+    header = (NATIVE / "capi/libtorch_app.h").read_text(encoding="utf-8")
     canaries = guards_stack(config.compile_flags)
     library = PLATFORMS[config.system].library
     if isinstance(library, StaticLibrary):

@@ -54,7 +54,7 @@ def _find(here: Invocation, runtime: Runtime, abi: str) -> tuple[HeaderFile, ...
             "toolchain": toolchain.identity,
             "flags": flags,
             "roots": sorted(_roots(here, runtime, abi)),
-            "probe": _PROBE.read_text(),
+            "probe": _PROBE.read_text(encoding="utf-8"),
             "consumer": _consumer_headers(),
         }
     )
@@ -78,7 +78,9 @@ def _consumer_headers() -> str:
     """A digest of what is read in place of headers of ours that are not delivered."""
     folder = NATIVE / "consumer"
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return fingerprint({path.relative_to(folder).as_posix(): path.read_text() for path in files})
+    return fingerprint(
+        {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    )
 
 
 def _named(runtime: Runtime, path: str) -> str:

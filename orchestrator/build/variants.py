@@ -76,6 +76,7 @@ from orchestrator.trace.hot import Scales
 from orchestrator.values.action import Compile
 from orchestrator.values.config import CpuLevel, Dispatch, KernelPart, Optimize
 from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.same import Same
 from orchestrator.values.selection import Selection
 
 LIBRARY_SOURCES = (
@@ -212,11 +213,11 @@ def plan_objects(
     """
     renamed, cache = prepared.runtime.renamed, prepared.context.cache
     # an app's variants have one selection, and its digest takes longer than all else that is here
-    selected: dict[tuple[int, RegistrationRequest], GeneratedUnit] = {}
+    selected: dict[tuple[Same, RegistrationRequest], GeneratedUnit] = {}
     found = {}
     for one in requests:
         plan = plans[one.label]
-        key = (id(plan.selection), plan.request)
+        key = (Same(plan.selection), plan.request)
         if key not in selected:
             selected[key] = selection_unit(prepared.runtime, plan.selection, plan.request, cache)
         generated = (registrations[plan.request], selected[key])

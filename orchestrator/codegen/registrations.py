@@ -96,7 +96,7 @@ def _folder(request: RegistrationRequest, dialect: Dialect, tree: Path, cache: P
 
 @cache
 def _worker_text(dialect: Dialect) -> str:
-    return dialect.generated.worker.read_text()
+    return dialect.generated.worker.read_text(encoding="utf-8")
 
 
 def _run_worker(
@@ -125,7 +125,8 @@ def _run_worker(
                     }
                     for request, folder in staged.items()
                 ]
-            )
+            ),
+            encoding="utf-8",
         )
         argv = [sys.executable, "-P", str(dialect.generated.worker), str(tree), str(request_file)]
         own = {**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -137,7 +138,9 @@ def _run_worker(
                 details="\n".join(done.err.splitlines()[-12:]),
             )
         for request, folder in missing.items():
-            (staged[request] / "registrations.cpp").write_text(_unit_text(request, dialect))
+            (staged[request] / "registrations.cpp").write_text(
+                _unit_text(request, dialect), encoding="utf-8"
+            )
             publish(staged[request], folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)

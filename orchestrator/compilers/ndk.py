@@ -240,7 +240,9 @@ def _open(variable: str, folder: Path, place: Place) -> _Ndk:
     if not folder.is_dir():
         raise _unusable(variable, place, "the folder of an NDK", f"no folder {folder}")
     properties = folder / "source.properties"
-    match = _REVISION.search(properties.read_text()) if properties.is_file() else None
+    match = (
+        _REVISION.search(properties.read_text(encoding="utf-8")) if properties.is_file() else None
+    )
     if match is None or not (folder / "toolchains/llvm").is_dir():
         seen = (
             f"no Pkg.Revision in {properties.name}"

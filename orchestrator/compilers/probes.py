@@ -45,7 +45,7 @@ class Bench:
         self._libraries = PLATFORMS[config.system].link_libraries
         self._link = [f for f in config.link_flags if not names_folder(f)]
         for name, text in _SOURCES.items():
-            (folder / name).write_text(text)
+            (folder / name).write_text(text, encoding="utf-8")
 
     def compile(self, source: str, *flags: str, output: str | None = None) -> Finished:
         tool = self._tools.cc if source.endswith(".c") else self._tools.cxx

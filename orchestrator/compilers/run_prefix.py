@@ -121,7 +121,7 @@ def _prefix(
 def _build(config: ToolchainConfig, tools: Tools, folder: Path, runner: CommandRunner) -> str:
     """Link the program that is tried; the first line of what went wrong, or nothing."""
     for name, text in _SOURCES.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
     flags = [f for f in (*config.compile_flags, *config.link_flags) if not names_folder(f)]
     # as variants are linked: zig makes compiler-rt again for a debug build, and a library for UBSan
     flags.append("-O2")

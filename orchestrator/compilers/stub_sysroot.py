@@ -212,11 +212,13 @@ def _make_sysroot(
             "liblog": _assembly(_LOG, ()),
         }
         for stem, text in sources.items():
-            (staged / f"{stem}.S").write_text(text)
+            (staged / f"{stem}.S").write_text(text, encoding="utf-8")
             run(*assemble, f"{stem}.S", "-o", f"{stem}.o")
         defined = [f"-D{name}" for name in machine.symbols]
         run(*assemble, *defined, str(library / "libc/musl/libc.S"), "-o", "libc.o")
-        (staged / "libc.map").write_text("{ local: " + "; ".join(_NOT_BIONIC) + "; };\n")
+        (staged / "libc.map").write_text(
+            "{ local: " + "; ".join(_NOT_BIONIC) + "; };\n", encoding="utf-8"
+        )
         for stem in ("libc", "libm", "libdl", "liblog"):
             script = ("--version-script=libc.map", "--undefined-version") if stem == "libc" else ()
             link = ("ld.lld", "-m", machine.emulation, "-shared", "-soname", f"{stem}.so", *script)
@@ -226,7 +228,7 @@ def _make_sysroot(
             **dict.fromkeys(("msvc_lib_dir", "kernel32_lib_dir", "darwin_sdk_dir"), ""),
         }
         text = "".join(f"{key}={value}\n" for key, value in described.items())
-        (staged / LIBC).write_text(text)
+        (staged / LIBC).write_text(text, encoding="utf-8")
         publish(staged, folder)
 
 

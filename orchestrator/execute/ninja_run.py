@@ -106,7 +106,10 @@ def failure_error(
 
     names: output path -> the unit that it is made of.  about: the outputs that the error reports.
     """
-    log.write_text("\n".join(f"{output}\n{text}\n" for output, text in result.failures.items()))
+    log.write_text(
+        "\n".join(f"{output}\n{text}\n" for output, text in result.failures.items()),
+        encoding="utf-8",
+    )
     output = next(path for path in result.failures if about is None or path in about)
     text = result.failures[output]
     # an action's text begins with its command, ninja's own has none

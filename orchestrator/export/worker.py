@@ -114,7 +114,7 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         stage("timing")
         times = least_times((lite(original), lite(best.made)), own)
     stage("writing")
-    (folder / "inputs.json").write_text(json.dumps(inputs, separators=(",", ":")))
+    (folder / "inputs.json").write_text(json.dumps(inputs, separators=(",", ":")), encoding="utf-8")
     (folder / "canonical.ptl").write_bytes(best.made)
     return {
         "torch": torch.__version__,

@@ -33,7 +33,7 @@ class Entry:
 
 def load_entry(dialect: Dialect) -> Entry:
     """The shipped symbols."""
-    data = json.loads(dialect.entry.read_text())
+    data = json.loads(dialect.entry.read_text(encoding="utf-8"))
     return Entry(frozenset(data["library"]), frozenset(data["tracer"]))
 
 

@@ -36,6 +36,7 @@ from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.same import Same
 from orchestrator.values.selection import Selection
 
 # Registered by what has no Register<key>.cpp: markers of the index.
@@ -98,11 +99,8 @@ class Planner:
         self.facts = facts
         self._numbers = {unit.path: number for number, unit in enumerate(index.units)}
         self._entries: dict[frozenset[str], list[int]] = {}
-        # keyed by identity, too: the values are kept beside, so that no other takes their place
-        self._apps: dict[tuple[object, ...], tuple[_AppNeeds, Registry, Selection]] = {}
-        self._keys: dict[
-            tuple[int, frozenset[str], frozenset[str]], tuple[_AppNeeds, dict[int, _UnitKey]]
-        ] = {}
+        self._apps: dict[tuple[object, ...], _AppNeeds] = {}
+        self._keys: dict[tuple[Same, frozenset[str], frozenset[str]], dict[int, _UnitKey]] = {}
         self._units: dict[VariantSpec, _Units] = {}
         self._shards: dict[tuple[VariantSpec, frozenset[str]], tuple[_Shard, ...]] = {}
 
@@ -150,14 +148,14 @@ class Planner:
 
     def _keys_of(self, app: _AppNeeds, spec: VariantSpec) -> dict[int, _UnitKey]:
         """How each unit is compiled that an app needs, by number: for all of its ABIs alike."""
-        key = (id(app), spec.hot, spec.lean)
+        key = (Same(app), spec.hot, spec.lean)
         if key not in self._keys:
             hot, lean = self._known(spec.hot), self._known(spec.lean)
             projections = app.projections
             units = (*app.whole, *app.on_demand)
             keys = {n: (n, projections.get(n), n in hot, n in lean) for n in units}
-            self._keys[key] = app, keys
-        return self._keys[key][1]
+            self._keys[key] = keys
+        return self._keys[key]
 
     def _known(self, paths: Iterable[str]) -> set[int]:
         """The numbers of those units that the index has."""
@@ -239,10 +237,10 @@ class Planner:
 
     def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
         of_spec = (spec.entry, spec.kernel_entry, spec.purpose, spec.cut, self._by_name(spec))
-        key = (id(kernels), id(selection), *of_spec)
+        key = (Same(kernels), Same(selection), *of_spec)
         if key not in self._apps:
-            self._apps[key] = (self._find(kernels, selection, spec), kernels, selection)
-        return self._apps[key][0]
+            self._apps[key] = self._find(kernels, selection, spec)
+        return self._apps[key]
 
     def _find(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
         index = self.index

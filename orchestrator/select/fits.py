@@ -90,9 +90,9 @@ class KnownRuntime:
     index: RuntimeIndex
     entry: tuple[int, ...]
     _kept: dict[object, Registry] = field(default_factory=dict, compare=False, repr=False)
-    _reached: dict[tuple[int, OperatorName], tuple[frozenset[OperatorName], frozenset[str]]] = (
-        field(default_factory=dict, compare=False, repr=False)
-    )
+    _reached: dict[
+        tuple[tuple[str, ...], OperatorName], tuple[frozenset[OperatorName], frozenset[str]]
+    ] = field(default_factory=dict, compare=False, repr=False)
     _units: dict[object, frozenset[int]] = field(default_factory=dict, compare=False, repr=False)
     _sizes: dict[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -155,7 +155,7 @@ class KnownRuntime:
         kernels = self.kernels(offer.backends, roots)
         found = []
         for root in sorted(roots):
-            key = (id(kernels), root)
+            key = (reachable_backends(offer.backends, roots), root)
             if key not in self._reached:
                 walk = needed(self.index, kernels, entry=(), operators=(root,), follow_calls=True)
                 self._reached[key] = (walk.operators, walk.tags)

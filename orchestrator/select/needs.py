@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex
 from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.same import Same
 
 Registrations = Mapping[OperatorName, tuple[Registration, ...]]
 
@@ -113,8 +114,7 @@ def _closures(
 
     Made anew where they do not know all of `entry` or of `cut`, which differ in little.
     """
-    # the closures hold what is identified here
-    key = (id(index), id(kernels.by_operator) if follow_calls else None)
+    key = (Same(index), Same(kernels.by_operator) if follow_calls else None)
     kept = kernels.kept.get(key)
     known = kept if isinstance(kept, _Closures) else None
     if known is None or not (entry <= known.entry and cut <= known.cuttable):
@@ -196,7 +196,7 @@ class _Closures:
         self._first_unit = len(index.owners)
         self._first_operator = self._first_unit + len(index.units)
         self._starts: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
-        self._by_registry: dict[int, tuple[Registrations, dict[OperatorName, int]]] = {}
+        self._by_registry: dict[Same, dict[OperatorName, int]] = {}
         self._operators: dict[tuple[object, ...], int] = {}
         self._brought: list[tuple[OperatorName, tuple[Registration, ...]]] = []
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
@@ -259,9 +259,7 @@ class _Closures:
 
     def _outcomes_of_operators(self, registrations: Registrations) -> dict[OperatorName, int]:
         """Those that are known of a registry's operators, by name."""
-        # keyed by identity: the registrations are kept beside, so that no other take their place
-        _, found = self._by_registry.setdefault(id(registrations), (registrations, {}))
-        return found
+        return self._by_registry.setdefault(Same(registrations), {})
 
     def _outcome_of(self, vertex: int) -> int:
         return self.done[vertex] if vertex in self.done else self._find(vertex)

@@ -149,8 +149,10 @@ class _Request:
         under two keys (native_layer_norm: CPU, CompositeExplicitAutograd) has wrappers of one
         name."""
         path = self.output / f"Register{key}.cpp"
-        named = re.sub(rf"\bwrapper_(?!{key}_)", f"wrapper_{key}_", path.read_text())
-        path.write_text(named)
+        named = re.sub(
+            rf"\bwrapper_(?!{key}_)", f"wrapper_{key}_", path.read_text(encoding="utf-8")
+        )
+        path.write_text(named, encoding="utf-8")
 
     def write_schema(self) -> None:
         aten, other = gen.get_native_function_schema_registrations(
@@ -209,7 +211,7 @@ class _Request:
         lines += ["", "namespace at { namespace _ops {"]
         lines += [self.resolved_entry(f, self.resolved[_full_name(f)]) for f in functions]
         lines += ["", "}} // namespace at::_ops", ""]
-        (self.output / "Resolved.cpp").write_text("\n".join(lines))
+        (self.output / "Resolved.cpp").write_text("\n".join(lines), encoding="utf-8")
 
     def resolved_entry(self, function: NativeFunction, key: str) -> str:
         with gen.native_function_manager(function):
@@ -296,7 +298,7 @@ _ELSEWHERE: dict[str, object] = {
 def main(arguments: list[str]) -> int:
     tree, request = map(Path, arguments)
     value = _parse(tree)
-    for one in json.loads(request.read_text()):
+    for one in json.loads(request.read_text(encoding="utf-8")):
         _Request(value, tree / "aten/src/ATen/templates", one).write()
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -221,7 +221,10 @@ class Workshop(Probed):
     def carry(self, *names: str) -> Execution:
         return self.carry_out(map(self.action, names))
 
-    def carry_out(self, actions: Iterable[Compile]) -> Execution:
+    def carry_out(
+        self, actions: Iterable[Compile], targets: Collection[str] | None = None
+    ) -> Execution:
+        """targets: objects; None: all."""
         graph = ActionGraph({one.object: one for one in actions})
         view = NoView()
         return execute_actions(
@@ -229,11 +232,20 @@ class Workshop(Probed):
             graph,
             {"$cache/projections/digest.h": "text"},
             name="toy",
-            targets=sorted(graph.compiles),
+            targets=sorted(graph.compiles if targets is None else targets),
             jobs=1,
             keep_going=False,
             view=lambda costs, jobs: view,
         )
+
+
+def test_targets_that_are_there_are_no_reason_to_make_others(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.carry("a")
+    one, other = shop.action("a"), shop.action("b")
+    done = shop.carry_out([one, other], targets=[one.object])
+    assert done.result == NinjaResult(0, {})
+    assert shop.carry("a", "b").result == NinjaResult(1, {})
 
 
 def test_what_the_cache_holds_is_not_compiled_even_as_a_target(tmp_path: Path) -> None:
