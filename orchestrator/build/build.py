@@ -11,6 +11,7 @@ from orchestrator.binary.elf_symbols import exported_bytes
 from orchestrator.build.actions import log_actions
 from orchestrator.build.compare import comparable, require_same_structure
 from orchestrator.build.deliver import deliver_inputs
+from orchestrator.build.dropped import forget_dropped
 from orchestrator.build.engines import engines_of
 from orchestrator.build.execute import Execution, View, execute_actions
 from orchestrator.build.inputs_read import InputsRead, inputs_read
@@ -110,6 +111,7 @@ def build(
         [(v.label, (*v.objects.compiles, *v.links.runner_compiles), v.links.all) for v in variants],
     )
     log_actions(here, (v for v in variants if v.label not in failures.by_label))
+    forget_dropped(here)
     ensure_folder(here.context.dist, "dist")
     finished = list[_Finished]()
     # the machine's own ABI first: what cannot run here is compared with it

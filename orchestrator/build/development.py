@@ -32,7 +32,7 @@ from orchestrator.build.execute import View, execute_linked, object_store
 from orchestrator.build.invocation import Invocation, Prepared
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.runtime import Runtime
-from orchestrator.build.shard_files import forget_old
+from orchestrator.build.shard_files import forget_old, forget_old_bases
 from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
 from orchestrator.build.variants import (
     VariantRequest,
@@ -238,6 +238,8 @@ class Development:
                 store.put(name, path)
         if not runner.stat().st_mode & stat.S_IXUSR:  # it was copied
             runner.chmod(0o755)
+        # its time is now: it was restored or made
+        forget_old_bases(library.parent.parent)
         names = frozenset(n for n in exported_by(library) if n.startswith(EXPORTED))
         version = runtime.version.version
         return Base(

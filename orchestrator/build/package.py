@@ -26,6 +26,9 @@ from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.values.config import PackageKind
 from orchestrator.values.labels import VariantLabel
 
+# Marks a variant's folder in the state, see `mark_unproven`.
+UNPROVEN = "unproven"
+
 
 class OtherCLibraryError(OrchestratorError):
     """An app wants a package of a library that is for another C library than the package."""
@@ -110,7 +113,7 @@ def is_proven(here: Invocation, label: VariantLabel) -> bool:
 
 
 def _mark(here: Invocation, label: VariantLabel) -> Path:
-    return here.context.state / "variants" / label.app / label.abi / "unproven"
+    return here.context.state / "variants" / label.app / label.abi / UNPROVEN
 
 
 def _of_app(here: Invocation, app: App, built: frozenset[str]) -> Iterator[PackageReport]:

@@ -134,6 +134,7 @@ def run_in_development(
             with _alone(here):
                 base = development.base
                 shard = development.shard(subject.roots, operators, wide)
+                held.enter_context(in_use(base.extended.path))
                 held.enter_context(in_use(shard.path))
             made = time.monotonic()
             seen = _run(here, subject, base, shard, with_arguments)

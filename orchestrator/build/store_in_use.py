@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from orchestrator.build.invocation import Invocation
-from orchestrator.cache.pruning import Removed, shrink
+from orchestrator.cache.pruning import Removed, prune_texts, shrink
 from orchestrator.report.table import human_bytes
 from orchestrator.system.locks import LocksUnsupportedError
-from orchestrator.system.workspace_lock import WorkspaceLockedError, cache_in_use, workspace_lock
+from orchestrator.system.workspace_lock import (
+    CacheInUseError,
+    WorkspaceLockedError,
+    cache_alone,
+    cache_in_use,
+    workspace_lock,
+)
 
 # File systems stamp files with a clock that goes in steps.
 _CLOCK_STEP: Final = 1.0
@@ -33,6 +39,7 @@ def store_in_use(here: Invocation) -> Iterator[None]:
         finally:
             for store in sorted(here.stored_in):
                 _shrink(here, store, began)
+    _shrink_texts(here)
 
 
 def _shrink(here: Invocation, store: Path, since: float) -> None:
@@ -44,6 +51,13 @@ def _shrink(here: Invocation, store: Path, since: float) -> None:
         removed = shrink(store, most, since=since, state=None)
     if removed.entries:
         here.log(_told(removed, most))
+
+
+def _shrink_texts(here: Invocation) -> None:
+    """Where no other process uses a cache that the invocation added to."""
+    for store in sorted(here.stored_in):
+        with suppress(CacheInUseError, LocksUnsupportedError), cache_alone(store):
+            prune_texts(store, here.workspace.config.cache_size)
 
 
 def _told(removed: Removed, most: int) -> str:

@@ -1,9 +1,13 @@
 """What the user's cache folder holds, how old it is, and what can be pruned.
 
-Only finished objects, linked files and precompiled headers are pruned: they grow without bound, and
-a build that finds one gone makes it again. That is safe during builds: ninja works
-on names of the files in its workspace (`cache/store.py`), which stay. An entry to which a workspace
-has a link is kept: removing it frees nothing, and the next build there would compile it again.
+Finished objects, linked files and precompiled headers are pruned: they grow without bound, and a
+build that finds one gone makes it again. That is safe during builds: ninja works on names of the
+files in its workspace (`cache/store.py`), which stay. An entry to which a workspace has a link is
+kept: removing it frees nothing, and the next build there would compile it again.
+
+Sources and other texts of ours (`TEXTS`) grow too, far slower, and commands read them in place:
+they are pruned by who has the cache alone (`prune_texts`). Whoever misses one writes it again.
+Trees, files generated from them, toolchains and zig's own libraries stay.
 
 An entry's age counts from its creation or last use: a link changes its `st_ctime`, and where the
 store makes none, it sets the time. The workspaces that have used the cache are noted in
@@ -22,9 +26,15 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.cache.store import ENTRY
+from orchestrator.system.staging import remove as remove_path
 from orchestrator.system.staging import write_text
 
 PRUNED: Final = ("objects", "links", "pch", "shards")
+# Folders of generated texts, each of whose entries a command writes where it is missing.
+TEXTS: Final = (
+    *("addons", "anchors", "exports", "headers", "kept", "layers", "native", "native-headers"),
+    *("overlays", "projections", "registrations", "selections", "sources", "stubs", "unity"),
+)
 # Of these a workspace has a link for each that it ever used, by the same name. Of the others it has
 # one for each variant, and lets shards go itself.
 _KEPT_BY_NAME: Final = frozenset({"objects", "pch"})
@@ -32,6 +42,8 @@ WORKSPACES: Final = "workspaces"
 # Precompiled headers may have this part of a full cache: one is of a single checkout, takes tens of
 # megabytes and is made again in seconds, where as much in objects takes minutes.
 _OF_HEADERS: Final = 0.25
+# And so much texts.
+_OF_TEXTS: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -196,6 +208,26 @@ def shrink(store: Path, most: int, *, since: float, state: Path | None) -> Remov
                 links[entry.path].unlink()
             entry.path.unlink()
             removed, freed = removed + 1, freed + entry.bytes
+    return Removed(removed, freed)
+
+
+def prune_texts(cache: Path, most: int) -> Removed:
+    """Remove entries of `TEXTS`, the oldest first, above a twentieth of `most` bytes. The caller
+    has the cache alone. What cannot be removed stays."""
+    found = list[tuple[float, Path, int]]()
+    for path in (path for name in TEXTS for path in (cache / name).glob("*")):
+        with suppress(OSError):
+            inner = _part(path) if path.is_dir() and not path.is_symlink() else None
+            status = path.lstat()
+            used = max(status.st_mtime, status.st_ctime, inner.used if inner else 0)
+            found.append((used, path, inner.bytes if inner else status.st_size))
+    total, removed, freed = sum(size for _, _, size in found), 0, 0
+    for _used, path, size in sorted(found):
+        if total <= most * _OF_TEXTS:
+            break
+        with suppress(OSError):
+            remove_path(path)
+            removed, freed, total = removed + 1, freed + size, total - size
     return Removed(removed, freed)
 
 

@@ -15,7 +15,7 @@ import pytest
 from toy_shards import CONTENT, Toy
 
 from orchestrator.build import development
-from orchestrator.build.shard_files import forget_old, in_use
+from orchestrator.build.shard_files import forget_old, forget_old_bases, in_use
 from orchestrator.cache.pruning import entries
 
 
@@ -162,3 +162,27 @@ def test_what_another_process_is_about_to_open_is_not_let_go(tmp_path: Path) -> 
         assert sorted(tmp_path.iterdir()) == [paths[1], *paths[4:]]
     forget_old(tmp_path)
     assert sorted(tmp_path.iterdir()) == paths[4:]
+
+
+def test_bases_of_other_releases_are_let_go_and_their_shards_with_them(tmp_path: Path) -> None:
+    """Each base that stays links its entry of the store, which nothing prunes then."""
+    store, folder = tmp_path / "cache/shards/ab", tmp_path / "state/development"
+    store.mkdir(parents=True)
+    libraries = [folder / str(number) / "libdevelopment_torch.so" for number in range(7)]
+    for number, library in enumerate(libraries):
+        entry = store / f"{number}-base.{64 * 'a'}.so"
+        entry.write_bytes(b"x")
+        library.parent.mkdir(parents=True)
+        library.hardlink_to(entry)
+        (library.parent / "driver").touch()
+        os.utime(library, (number, number))
+    (folder / "shards").mkdir()
+    (folder / "link").mkdir()
+    with in_use(libraries[1]):
+        forget_old_bases(folder)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"1", "3", "4", "5", "6", "link", "shards"}
+    held = [entry.path.name[0] for entry in entries(tmp_path / "cache") if entry.is_held]
+    assert held == ["1", "3", "4", "5", "6"]
+    forget_old_bases(folder)
+    assert {path.name for path in folder.iterdir()} == left - {"1"}

@@ -28,7 +28,7 @@ from orchestrator.build.run import (
     run_in_development,
 )
 from orchestrator.build.runtime import Runtime
-from orchestrator.build.shard_files import forget_old
+from orchestrator.build.shard_files import forget_old, forget_old_bases
 from orchestrator.build.subject import InputsUnfitError, Subject, read_inputs
 from orchestrator.build.timed import Seen, TimedLibrary
 from orchestrator.plan.development import NAME
@@ -84,6 +84,13 @@ class Toy:
         return ensure_folder(self.root / ".orchestrator", "state")
 
     @property
+    def base(self) -> Path:
+        path = self.root / "bases/0" / f"lib{NAME}_torch.so"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        return path
+
+    @property
     def runtime(self) -> Runtime:
         index = make_index(registrations=[(name, "CPU", CORE, ()) for name in KNOWN])
         index = replace(index, tree=64 * "e")
@@ -113,7 +120,8 @@ class Toy:
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
     def made(runner: Callable[[frozenset[str]], RunnerResult]) -> Toy:
         one = Toy(tmp_path, runner)
-        library = SimpleNamespace(require=lambda: None, base=None, shard=one.make)
+        base = SimpleNamespace(extended=SimpleNamespace(path=one.base))
+        library = SimpleNamespace(require=lambda: None, base=base, shard=one.make)
         monkeypatch.setattr(running, "Development", lambda *_: library)
 
         def run(_here: object, _subject: object, _base: object, shard: Shard, *how: object) -> Any:
@@ -198,6 +206,24 @@ def test_a_shard_is_not_let_go_while_a_model_runs_in_it(toy: Callable[..., Toy])
     assert (one.root / f"lib{NAME}_0.so").exists()
     forget_old(one.root)
     assert not (one.root / f"lib{NAME}_0.so").exists()
+
+
+def test_a_base_is_not_let_go_while_a_model_runs_in_it(toy: Callable[..., Toy]) -> None:
+    def runner(_: frozenset[str]) -> RunnerResult:
+        os.utime(library, (0, 0))
+        for number in range(1, 6):
+            other = one.root / "bases" / str(number)
+            other.mkdir()
+            (other / library.name).touch()
+        forget_old_bases(one.root / "bases")
+        return result()
+
+    one = toy(runner)
+    library = one.base
+    one.run()
+    assert library.exists()
+    forget_old_bases(one.root / "bases")
+    assert not library.exists()
 
 
 def test_of_what_is_usually_called_it_gets_what_it_can_call(toy: Callable[..., Toy]) -> None:

@@ -13,12 +13,13 @@ import pytest
 from orchestrator.build.execute import object_store
 from orchestrator.build.invocation import Invocation, load
 from orchestrator.build.store_in_use import store_in_use
-from orchestrator.cache.pruning import Removed, entries, shrink
+from orchestrator.cache.pruning import PRUNED, TEXTS, Removed, entries, prune_texts, shrink
 from orchestrator.cache.store import ObjectStore
+from orchestrator.commands.cache import _WHAT
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
 from orchestrator.system.folders import ensure_folder
-from orchestrator.system.workspace_lock import workspace_lock
+from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 ROOT = Path(__file__).parents[3]
 MB = 1_000_000
@@ -216,6 +217,48 @@ def test_another_process_has_the_workspace(workspace: Workspace) -> None:
     with store_in_use(here):
         workspace.add(here, "newer").unlink()
     assert not linked.exists()
+
+
+def write_texts(cache: Path) -> None:
+    """Texts of 6 MB, the older ones first, and a tree."""
+    for number, name in enumerate(("stubs/a.cpp", "registrations/b/b.cpp", "projections/c.h")):
+        path = cache / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(bytes(2 * MB))
+        os.utime(path, (number, number))
+        time.sleep(0.02)
+    (cache / "runtime/tree").mkdir(parents=True)
+    (cache / "runtime/tree/a.cpp").write_bytes(bytes(9 * MB))
+
+
+def test_texts_go_the_oldest_first_and_trees_stay(tmp_path: Path) -> None:
+    write_texts(tmp_path)
+    # a twentieth
+    assert prune_texts(tmp_path, 120 * MB) == Removed(0, 0)
+    assert prune_texts(tmp_path, 80 * MB) == Removed(1, 2 * MB)
+    assert not (tmp_path / "stubs/a.cpp").exists()
+    assert prune_texts(tmp_path, 40 * MB) == Removed(1, 2 * MB)
+    assert [*(tmp_path / "registrations").iterdir()] == []
+    assert (tmp_path / "projections/c.h").exists()
+    assert (tmp_path / "runtime/tree/a.cpp").exists()
+
+
+def test_texts_stay_while_another_process_uses_the_cache(workspace: Workspace) -> None:
+    """A compiler of its build may be about to read them."""
+    write_texts(workspace.cache)
+    here = workspace.invocation()
+    with cache_in_use(workspace.cache, workspace.said.append), store_in_use(here):
+        workspace.add(here, "new").unlink()
+    assert (workspace.cache / "stubs/a.cpp").exists()
+    with store_in_use(here):
+        pass
+    assert not (workspace.cache / "stubs/a.cpp").exists()
+    assert (workspace.cache / "projections/c.h").exists()
+
+
+def test_every_folder_that_commands_write_is_pruned_or_known_to_stay() -> None:
+    stay = {"debian", "generated", "configured", "runtime", "staging", "toolchains", "zig"}
+    assert _WHAT.keys() - {*TEXTS, *PRUNED} <= stay
 
 
 USES = """
