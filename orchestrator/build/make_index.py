@@ -117,11 +117,12 @@ def make_index(
     known = dialect.symbols
     objects = {path: Path(runtime.fill(c.object)) for path, c in compiles.items()}
     fallbacks = {rule.unit: rule.operators for rule in runtime.version.fallbacks}
+    cuttable = runtime.facts.cuttable
     if only:
         shipped = shipped_index(dialect, tree, runtime.name)
-        index = renew_units(shipped, units, objects, known, fallbacks)
+        index = renew_units(shipped, units, objects, known, fallbacks, cuttable)
     else:
-        index = build_index(dialect.version, tree, units, objects, known, fallbacks)
+        index = build_index(dialect.version, tree, units, objects, known, fallbacks, cuttable)
     entry = _entry(runtime, library, tracer)
     write_bytes(dialect.index, save_index(index))
     write_bytes(dialect.entry, entry_text(entry).encode())

@@ -7,7 +7,7 @@ The objects are those of an all-operators, all-dtypes build with function and da
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,10 +57,12 @@ def build_index(
     objects: Mapping[str, Path],
     known: Symbols,
     fallbacks: Mapping[str, Iterable[str]] | None = None,
+    cuttable: Collection[str] = (),
 ) -> RuntimeIndex:
     """The index of `units`, whose objects are at `objects[unit.path]`.
 
     fallbacks: unit that registers a dispatch key's fallback -> operators whose results carry it
+    cuttable: the units that a plan may cut
 
     Raises ObjectUnreadableError.
     """
@@ -87,7 +89,12 @@ def build_index(
             Registration(OperatorName(name), "fallback", number, ()) for name in carried
         ]
         finished.append(replace(unit, init=reader.init))
-    return _finish(pytorch, tree, finished, registrations, builder, known)
+    functions = {
+        unit.path: facts.functions
+        for unit, facts in zip(ordered, facts_of, strict=True)
+        if unit.path in cuttable
+    }
+    return _finish(pytorch, tree, finished, registrations, builder, known, functions)
 
 
 def renew_units(
@@ -96,6 +103,7 @@ def renew_units(
     objects: Mapping[str, Path],
     known: Symbols,
     fallbacks: Mapping[str, Iterable[str]] | None = None,
+    cuttable: Collection[str] = (),
 ) -> RuntimeIndex:
     """`index` with some of its units indexed again; the others' objects are not read.
 
@@ -148,7 +156,23 @@ def renew_units(
     for node, size in enumerate(index.sizes):
         if index.owners[node] == COMDAT and size:  # the first copy's counts
             builder.nodes[node].size = size
-    return _finish(index.pytorch, index.tree, finished, registrations, builder, known)
+    functions: dict[str, Collection[str]] = {
+        unit.path: read[number].functions
+        for number, unit in renewed.items()
+        if unit.path in cuttable
+    }
+    for path, symbols in _functions_of(index).items():
+        functions.setdefault(path, symbols)
+    return _finish(index.pytorch, index.tree, finished, registrations, builder, known, functions)
+
+
+def _functions_of(index: RuntimeIndex) -> dict[str, set[str]]:
+    """Unit -> the functions among its symbols, of the units of which they are known."""
+    found: dict[str, set[str]] = {}
+    for node in index.functions:
+        unit = index.units[index.owners[node]].path
+        found.setdefault(unit, set()).add(index.names[node].split("@", 1)[0])
+    return found
 
 
 def _refuse_unknown_providers(
@@ -343,6 +367,7 @@ def _finish(
     registrations: list[Registration],
     builder: _Builder,
     known: Symbols,
+    functions: Mapping[str, Collection[str]],
 ) -> RuntimeIndex:
     """Renumber: external symbols (libc, libc++) go; nodes are sorted by name for stable bytes."""
     names = {number: name for name, number in builder.numbers.items()}
@@ -384,6 +409,12 @@ def _finish(
             for old in kept
             if builder.nodes[old].tags
         },
+        functions=frozenset(
+            new[old]
+            for old in kept
+            if (owner := builder.nodes[old].owner) != COMDAT
+            and names[old].split("@", 1)[0] in functions.get(units[owner].path, ())
+        ),
     )
     return completed(index)
 

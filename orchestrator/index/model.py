@@ -97,6 +97,8 @@ class RuntimeIndex:
 
     operator_calls  node -> the operator whose typed entry point it is
     kernel_tags     node -> the kernel tags that its code switches on, sorted
+    functions       nodes of the units that a plan may cut that are functions, and no data: they
+                    alone can be replaced by a stub
     """
 
     pytorch: str
@@ -110,6 +112,7 @@ class RuntimeIndex:
     edges: array[int]
     operator_calls: dict[int, OperatorName]
     kernel_tags: dict[int, tuple[str, ...]]
+    functions: frozenset[int] = frozenset()
 
     @cached_property
     def by_name(self) -> dict[str, int]:
@@ -228,6 +231,7 @@ def save_index(index: RuntimeIndex) -> bytes:
         "registrations": [[r.operator, r.key, r.unit, r.targets] for r in index.registrations],
         "operator_calls": sorted(index.operator_calls.items()),
         "kernel_tags": sorted(index.kernel_tags.items()),
+        **({"functions": sorted(index.functions)} if index.functions else {}),
         "columns": {name: len(getattr(index, name)) for name in _COLUMNS},
     }
     parts = [json.dumps(header, separators=(",", ":")).encode(), b"\n"]
@@ -298,5 +302,6 @@ def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
             int(node): OperatorName.known(name) for node, name in header["operator_calls"]
         },
         kernel_tags={int(node): tuple(tags) for node, tags in header["kernel_tags"]},
+        functions=frozenset(map(int, header.get("functions", ()))),
         **columns,
     )

@@ -27,7 +27,7 @@ _REL_32 = struct.Struct("<II")
 _SHT_PROGBITS, _SHT_RELA, _SHT_NOBITS, _SHT_INIT_ARRAY, _SHT_GROUP = 1, 4, 8, 14, 17
 _SHT_REL, _SHT_SYMTAB_SHNDX = 9, 18
 _SHF_ALLOC, _SHF_GROUP = 0x2, 0x200
-_STT_SECTION, _STT_FILE = 3, 4
+_STT_FUNC, _STT_SECTION, _STT_FILE, _STT_GNU_IFUNC = 2, 3, 4, 10
 _SHN_XINDEX, _SHN_COMMON = 0xFFFF, 0xFFF2
 # R_X86_64_{PC32,PLT32,GOTPCREL,GOTPCRELX,REX_GOTPCRELX}: the addend counts from the end of the
 # four-byte field, so the target is 4 bytes further than symbol + addend says.
@@ -77,12 +77,14 @@ class Section:
 @dataclass(frozen=True)
 class ObjectFacts:
     """One object: allocated sections by index, the strong and weak symbols it defines globally
-    (symbol -> section index), and the bytes of its read-only string sections."""
+    (symbol -> section index), the bytes of its read-only string sections, and the symbols, local
+    ones too, that it defines as functions."""
 
     sections: dict[int, Section]
     global_symbols: dict[str, int]
     weak_symbols: dict[str, int]
     strings: dict[int, bytes]
+    functions: frozenset[str] = frozenset()
 
     def string_at(self, section: int, offset: int) -> str | None:
         """The C string at an offset of a section; None where the section holds no strings."""
@@ -197,12 +199,15 @@ def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
     defines: dict[int, list[str]] = {}
     strong: dict[str, int] = {}
     weak: dict[str, int] = {}
+    functions: set[str] = set()
     for symbol in symbols:
         # `$x`, `$d`: AArch64 marks code and data with symbols of these names
         if symbol.name.startswith("$"):
             continue
         if symbol.section in allocated and symbol.kind not in (_STT_SECTION, _STT_FILE):
             defines.setdefault(symbol.section, []).append(symbol.name)
+            if symbol.kind in (_STT_FUNC, _STT_GNU_IFUNC):
+                functions.add(symbol.name)
             if symbol.binding:
                 (strong if symbol.binding == 1 else weak)[symbol.name] = symbol.section
     references: dict[int, tuple[Reference, ...]] = {}
@@ -223,7 +228,7 @@ def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
             references=references.get(index, ()),
         )
     strings = {i: tables.body(i) for i in allocated if tables.names[i].startswith(".rodata")}
-    return ObjectFacts(sections, strong, weak, strings)
+    return ObjectFacts(sections, strong, weak, strings, frozenset(functions))
 
 
 def _references(body: bytes, symbols: list[_Symbol]) -> Iterator[Reference]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.index.model import Registration, RuntimeIndex, aliases
 from orchestrator.pytorch.dialect import Dialect
-from orchestrator.select.closure import GENERATED, Registry, is_function
+from orchestrator.select.closure import GENERATED, Registry
 from orchestrator.values.operators import OperatorName
 
 
@@ -114,7 +114,7 @@ class _Walk:
             return
         if operator is not None:
             self.found.called.add(operator)
-        if owner in self.roots.cut and is_function(symbol):
+        if owner in self.roots.cut and node in index.functions:
             self.found.stubs.add(symbol)
             return
         if owner >= 0:

@@ -8,6 +8,7 @@ initialiser runs twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.index.model import COMDAT, RuntimeIndex, aliases
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantPlan, VariantSpec
-from orchestrator.select.closure import Registry, is_function
+from orchestrator.select.closure import Registry
 from orchestrator.select.policy import recorded_selection
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ALL_TAGS, Selection
@@ -33,6 +34,11 @@ RECORDING = (
 COMPILER_RT = "__udivti3"
 # Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
 _TABLES = "_ZTV"
+# Tables, type information and their names, guards; see 5.1.4 of the Itanium C++ ABI.
+_DATA = ("_ZTV", "_ZTI", "_ZTS", "_ZTT", "_ZGV")
+# A function's mangled name goes on behind the nested name's `E` with its parameters' types.
+_PARAMETERS = re.compile(r"E[A-Za-z]")
+_LENGTH = re.compile(r"\d+")
 # The folders of PyTorch's core: tensors, the dispatcher and the hooks of autograd, without kernels.
 _CORE = ("c10/", "aten/src/ATen/core/")
 
@@ -210,9 +216,26 @@ def kept_symbols(
 
 
 def _can_be_kept(symbol: str) -> bool:
-    """Whether the address of a symbol can be taken as of any other: no thread's own variable."""
-    named = is_function(symbol) or symbol.startswith(_TABLES)
+    """Whether the address of a symbol can be taken as of any other: no thread's own variable, as
+    far as names tell. Data that is kept besides does no harm, a variable that is not is refused by
+    the linker."""
+    named = symbol.startswith(_TABLES) or _is_function(symbol)
     return named and symbol.isidentifier() and symbol.isascii()
+
+
+def _is_function(symbol: str) -> bool:
+    if not symbol.startswith("_Z") or symbol.startswith(_DATA) or _is_plain_datum(symbol):
+        return False
+    # a static member of the template DispatchStub
+    return not symbol.endswith("7DEFAULTE") and _PARAMETERS.search(symbol) is not None
+
+
+def _is_plain_datum(symbol: str) -> bool:
+    """`_ZN2at8indexing8EllipsisE`: nothing follows a nested name of identifiers."""
+    at = len("_ZN")
+    while length := _LENGTH.match(symbol, at):
+        at = length.end() + int(length[0])
+    return symbol.startswith("_ZN") and symbol[at:] == "E"
 
 
 def keeping_text(symbols: Iterable[str]) -> str:

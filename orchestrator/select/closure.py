@@ -6,7 +6,6 @@ paths. Plans and static closures need no paths, and are many: `needs` computes t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -168,9 +167,8 @@ class _Walk:
             self.queue.append(node)
 
     def stub(self, node: int) -> None:
-        symbol = self.index.names[node].split("@", 1)[0]
-        if is_function(symbol):
-            self.stubs.add(symbol)
+        if node in self.index.functions:
+            self.stubs.add(self.index.names[node].split("@", 1)[0])
         else:
             self.uncuttable.add(self.index.owners[node])
 
@@ -211,26 +209,3 @@ class _Walk:
             for target in index.targets(node):
                 if target not in parents:
                     self.add_node(target, node)
-
-
-# vtables, type information and their names, guards
-_DATA = ("_ZTV", "_ZTI", "_ZTS", "_ZTT", "_ZGV")
-# A function's mangled name goes on behind the nested name's `E` with its parameters' types.
-_PARAMETERS = re.compile(r"E[A-Za-z]")
-_LENGTH = re.compile(r"\d+")
-
-
-def is_function(symbol: str) -> bool:
-    """Whether a symbol (Itanium C++ ABI, 5.1.4) is a function's, as far as its name tells."""
-    if not symbol.startswith("_Z") or symbol.startswith(_DATA) or _is_plain_datum(symbol):
-        return False
-    # a static member of the template DispatchStub
-    return not symbol.endswith("7DEFAULTE") and _PARAMETERS.search(symbol) is not None
-
-
-def _is_plain_datum(symbol: str) -> bool:
-    """`_ZN2at8indexing8EllipsisE`: nothing follows a nested name of identifiers."""
-    at = len("_ZN")
-    while length := _LENGTH.match(symbol, at):
-        at = length.end() + int(length[0])
-    return symbol.startswith("_ZN") and symbol[at:] == "E"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex
-from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
+from orchestrator.select.closure import GENERATED, Registry, initialisers
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.same import Same
 
@@ -400,8 +400,8 @@ class _Closures:
         if owner == inside or owner not in self.cuttable:
             targets.append(node)
             return 0
-        symbol = self.index.names[node].split("@", 1)[0]
-        return self._crossing(node, owner, symbol if is_function(symbol) else None)
+        stub = self.index.names[node].split("@", 1)[0] if node in self.index.functions else None
+        return self._crossing(node, owner, stub)
 
     def _crossing(self, vertex: int, unit: int, stub: str | None) -> int:
         bit = self._crossing_bits.get(vertex)

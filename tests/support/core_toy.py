@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +87,7 @@ def make_index(
     calls: Mapping[str, str] | None = None,
     tags: Mapping[str, Sequence[str]] | None = None,
     initialisers: Mapping[str, Sequence[str]] = INITIALISERS,
+    functions: Collection[str] = (),
 ) -> RuntimeIndex:
     """An index in its canonical order: units by path, nodes by name.
 
@@ -125,6 +126,7 @@ def make_index(
             for node, some in (TAGS if tags is None else tags).items()
             if node in number
         },
+        functions=frozenset(number[node] for node in functions if node in number),
     )
 
 

@@ -217,6 +217,40 @@ def test_a_promoted_operator_leads_to_its_function(index: RuntimeIndex) -> None:
     assert promoted[Op("prim::other")] == unit.init != ()
 
 
+# Data of a unit alone whose mangled names are as a function's.
+CUT = """
+namespace at { struct Tensor {}; }
+namespace detail { template <class T> struct Registry { static int instance; }; }
+template <> int detail::Registry<at::Tensor>::instance = 5;
+extern "C" int outside(int);
+namespace at {
+static __attribute__((noinline)) int inner(Tensor&) { return outside(3); }
+int foo(Tensor& x) { static int table[3] = {outside(1)}; return table[outside(2)] + inner(x); }
+}
+"""
+INSTANCE, TABLE = "_ZN6detail8RegistryIN2at6TensorEE8instanceE", "_ZZN2at3fooERNS_6TensorEE5table"
+
+
+def functions_of(index: RuntimeIndex) -> set[str]:
+    return {index.names[node] for node in index.functions}
+
+
+def test_functions_of_units_that_may_be_cut_are_told_by_their_objects(
+    objects: dict[str, Path], tmp_path: Path
+) -> None:
+    path = "native/cut.cpp"
+    made = objects | {path: compile_text(tmp_path, "cut", CUT)}
+    facts = [*FACTS, UnitFacts(path, 1.0)]
+    index = build_index("0.1.0", "7" * 64, facts, made, DIALECT.symbols, cuttable=[path])
+    found = {f"_ZN2at3fooERNS_6TensorE@{path}", f"_ZN2atL5innerERNS_6TensorE@{path}"}
+    assert functions_of(index) == found
+    assert {f"{INSTANCE}@{path}", f"{TABLE}@{path}"} <= {*index.names}
+    # again those of another unit, and then the unit itself
+    for unit in (UnitFacts("native/b.cpp", 1.0), UnitFacts(path, 1.0)):
+        renewed = renew_units(index, [unit], made, DIALECT.symbols, cuttable=[path])
+        assert functions_of(renewed) == found
+
+
 def test_registrations_are_cut_out(index: RuntimeIndex) -> None:
     listed = [
         (r.operator, r.key, [index.names[t].partition("@")[0] for t in r.targets])

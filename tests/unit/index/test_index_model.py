@@ -83,6 +83,7 @@ def test_what_is_saved_is_loaded(
         edges=array("i", data.draw(st.lists(st.integers(0, 2**31 - 1), max_size=3))),
         operator_calls={7: Op("aten::a.b"), 3: Op("c::d")},
         kernel_tags={5: ("abs_cpu", "neg_cpu"), 2: ("copy_",)},
+        functions=frozenset(data.draw(st.sets(st.integers(0, 99), max_size=3))),
     )
     loaded = read(save_index(index), tmp_path_factory.getbasetemp())
     assert loaded == index
