@@ -22,7 +22,7 @@ import io
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,6 +111,35 @@ def export(
     Raises Refused where TorchScript cannot compile it, or where it does not compute what the module
     does.
     """
+
+    def by(how: Any) -> Exported:
+        return _saved(
+            replace(model, compiled=how), name, pytorch, with_code, tolerances, without, stage
+        )
+
+    try:
+        return by(model.compiled)
+    except Refused as error:
+        if model.compiled != "any" or error.kind != "differs":
+            raise
+        # torch.export lost something
+        try:
+            made = by("script")
+        except Refused:
+            raise error from None
+        why = f"what torch.export gave differs from the module, so it was scripted: {told(error)}"
+        return replace(made, notes=[why, *made.notes])
+
+
+def _saved(
+    model: Export,
+    name: str,
+    pytorch: str | None,
+    with_code: bool,
+    tolerances: Mapping[str, Sequence[float]],
+    without: frozenset[str],
+    stage: Callable[[str], None],
+) -> Exported:
     comparison = Comparison(tolerances)
     with torch.random.fork_rng(devices=[]):
         made = _compiled(model, comparison, stage)

@@ -21,6 +21,7 @@ from orchestrator.export.places import place_in, place_of_error
 from orchestrator.export.program import trees
 from orchestrator.export.program.checks import environment, user_values
 from orchestrator.export.program.module import Program, leaf_names
+from orchestrator.export.program.recurrent import whole_layers
 from orchestrator.export.program.sizes import At, Plan, Wanted, enlarged, planned
 from orchestrator.export.refusal import Refused
 from orchestrator.export.values import copied
@@ -140,7 +141,7 @@ def _exported(its: Any, call: Any, spec: Any, leaves: Sequence[Any], plan: Plan)
     args, kwargs = call
     dims = pytree.tree_unflatten([_dims(n, leaf, plan) for n, leaf in enumerate(leaves)], spec)
     try:
-        with warnings.catch_warnings(), torch.no_grad():
+        with warnings.catch_warnings(), torch.no_grad(), whole_layers():
             warnings.simplefilter("ignore")
             return torch.export.export(
                 its, args, kwargs, dynamic_shapes=_by_name(its, args, dims), strict=False
@@ -188,7 +189,7 @@ def _dims(number: int, leaf: Any, plan: Plan) -> Any:
 
 def _functional(exported: Any) -> Any:
     """A program that changes nothing but at its end, in operators that are one kernel each."""
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.no_grad(), whole_layers():
         warnings.simplefilter("ignore")
         try:
             return exported.run_decompositions({})

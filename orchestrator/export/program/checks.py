@@ -120,13 +120,13 @@ def _guards(values: Sequence[Any]) -> Any:
     """Conditions of the module's own, simplified, with the line that asked."""
     env = environment(values)
     for guard in () if env is None else env.guards:
-        place = getattr(guard.sloc, "framework_loc", None)
+        place: Any = getattr(guard.sloc, "framework_loc", None)
         file = getattr(place, "filename", "")
         if file.startswith(_OPERATORS):
             continue
         condition = env.simplify(guard.expr)
         if condition not in (True, sympy.true):
-            yield condition, f"{file}:{getattr(place, 'lineno', 0)}"
+            yield condition, "" if is_torchs(file) else f"{Path(file).name}:{place.lineno}"
 
 
 def emit_checks(writer: Writer, asked: Asked, values: Sequence[Any]) -> None:
@@ -214,7 +214,7 @@ class _Checks:
             for symbol in sorted(condition.free_symbols, key=str):
                 self._as_in_example(symbol)
             return
-        line = f" ({place})" if place and not is_torchs(place) else ""
+        line = f" ({place})" if place else ""
         self.writer.require(
             holds, f"the module takes another way unless {self._told(condition)}{line}"
         )

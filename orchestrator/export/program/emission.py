@@ -206,7 +206,7 @@ class Emitter:
     def _arithmetic(self, node: Any) -> Any:
         rule, given = ARITHMETIC[node.target], self.given(node.args)
         if rule is Power:
-            return self._power(*given)
+            return self._power(given[0], given[1], type_of(node.meta["val"]))
         if len(given) == 1 and isinstance(given[0], list):
             # a sum of several
             total = given[0][0]
@@ -215,7 +215,9 @@ class Emitter:
             return total
         return self.writer.one(rule, given, type_of(node.meta["val"]))
 
-    def _power(self, base: Any, exponent: Any) -> Any:
+    def _power(self, base: Any, exponent: Any, its: Any) -> Any:
+        if its.kind() == "FloatType":
+            return self.writer.one("aten::pow", [base, exponent], its)
         if type(exponent) is not int or not 1 <= exponent <= 8:
             raise Refused("program", f"a power of sizes with the exponent {exponent}")
         made = base

@@ -152,14 +152,15 @@ def _placeholders(
     writer: Writer, core: Any, names: Mapping[str, str], leaves: Sequence[Any]
 ) -> list[Any]:
     left = iter(leaves)
-    found = []
+    users = {
+        spec.arg.name for spec in core.graph_signature.input_specs if spec.kind.name == "USER_INPUT"
+    }
+    found: list[Any] = []
     for node in core.graph.nodes:
         if node.op != "placeholder":
             continue
-        if node.name in names:
-            found.append(
-                writer.attribute(names[node.name]) if node.users or _kept(core, node) else None
-            )
+        if node.name not in users:
+            found.append(writer.attribute(names[node.name]) if node.name in names else None)
         else:
             value, known = next(left), node.meta.get("val")
             # a constant has been asked for
