@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Literal
 
 from orchestrator.build.add_app import AppRequest, add_app
 from orchestrator.build.canonical import Attempt, omitted, permitted, rewrite_line
@@ -53,6 +54,9 @@ class ModelExport:
 
     name      of the model; None for the module's last word in lower case
     inputs    `package:attribute`, or None for `runs`
+    via       the way that the module takes: `any` is torch.export, or a script where that refuses
+    methods   method -> `package:attribute` of its calls
+    dynamic, fixed  dimensions: `tokens:1=2..512`
     paths     folders to import from, before the current one and the workspace's root
     """
 
@@ -61,8 +65,11 @@ class ModelExport:
     weights: Path | None = None
     inputs: str | None = None
     runs: Sequence[InputRun] = ()
-    trace: bool = False
+    via: Literal["export", "script", "trace", "any"] = "any"
     fixed_sizes: bool = False
+    methods: Mapping[str, str] = field(default_factory=dict)
+    dynamic: Sequence[str] = ()
+    fixed: Sequence[str] = ()
     canonical: bool = True
     paths: Sequence[Path] = ()
     python: str | None = None
@@ -105,7 +112,7 @@ def export_model(here: Invocation, app: str, asked: ModelExport, cwd: Path) -> E
     Raises the errors of this module, of orchestrator.canonical, of reading models and `add_app`.
     """
     name = _name(asked)
-    for text in filter(None, (asked.module, asked.inputs)):
+    for text in filter(None, (asked.module, asked.inputs, *asked.methods.values())):
         _require_name(text)
     workspace, context = here.workspace, here.context
     raise_all(workspace.broken.get(app, ()))
@@ -121,11 +128,14 @@ def export_model(here: Invocation, app: str, asked: ModelExport, cwd: Path) -> E
         weights=None if asked.weights is None else cwd / asked.weights,
         inputs=asked.inputs,
         declared=inputs_json(asked.runs),
-        compiled="trace" if asked.trace else "script",
+        compiled=asked.via,
         canonical="static" if asked.canonical else "off",
         sizes="fixed" if asked.fixed_sizes else "any",
         pytorch=config.pins[chosen].pytorch,
         paths=[*(cwd / path for path in asked.paths), cwd, context.root],
+        methods=asked.methods,
+        dynamic=asked.dynamic,
+        fixed=asked.fixed,
     )
     with _places_below(context.root):
         made = _Exporting(here, chosen, there, request, python).priced()

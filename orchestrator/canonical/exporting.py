@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from orchestrator.canonical.convert import difference
-from orchestrator.canonical.lock import ComparedCall, Rewrite
+from orchestrator.canonical.lock import Rewrite
 from orchestrator.canonical.process import (
     FILE_LIMIT,
     Work,
@@ -25,6 +25,12 @@ from orchestrator.system.process import CommandRunner, Finished
 from orchestrator.values.config import Declared, Line, Tuple
 
 _OTHERWISE = "or export it by a script of your own: docs/guide/export.md"
+
+
+_EXPORTABLE = (
+    "where a way depends on a value, write torch.cond or torch.where, or keep `if` and let"
+    " TorchScript compile the module (--via script)"
+)
 
 
 class ModuleUnmadeError(OrchestratorError):
@@ -41,6 +47,18 @@ class ExampleInputsError(OrchestratorError):
 
 class NotScriptableError(OrchestratorError):
     """TorchScript cannot compile a module."""
+
+
+class NotExportableError(OrchestratorError):
+    """torch.export cannot follow a module, nor can it be scripted where that was tried."""
+
+
+class UnsupportedProgramError(OrchestratorError):
+    """An exported program holds what no model can have."""
+
+
+class ExportSizesError(OrchestratorError):
+    """What was asked of dimensions contradicts itself, the example or the module."""
 
 
 class ControlFlowError(OrchestratorError):
@@ -64,21 +82,37 @@ class ModuleRequest:
     weights: Path | None
     inputs: str | None
     declared: Sequence[Mapping[str, Any]]
-    compiled: Literal["script", "trace"]
+    compiled: Literal["export", "script", "trace", "any"]
     canonical: Literal["static", "off"]
     sizes: Literal["any", "fixed"]
     pytorch: str
     paths: Sequence[Path]
     without: Sequence[str] = ()
+    methods: Mapping[str, str] = field(default_factory=dict)
+    dynamic: Sequence[str] = ()
+    fixed: Sequence[str] = ()
+
+
+class ExportedCall(Declared):
+    """A call of a module and its model: as `lock.ComparedCall`; `refused`: a check of the model
+    stopped it, for the reason `why`."""
+
+    call: Line
+    inputs: Tuple[Line]
+    result: Literal["same", "not taken", "differs by itself", "refused"]
+    largest: float | None = Field(None, ge=0)
+    why: Line | None = None
 
 
 class ExportResult(Declared):
-    """What a worker says of an export."""
+    """What a worker says of an export. via: the way that the module took; notes: for people."""
 
     torch: Line
     folded: bool
     rewrites: Tuple[Rewrite]
-    comparison: Tuple[ComparedCall]
+    comparison: Tuple[ExportedCall]
+    via: Literal["export", "script", "trace"]
+    notes: Tuple[Line] = Field(())
 
     @property
     def largest(self) -> float:
@@ -109,6 +143,9 @@ def export_module(
         "compiled": asked.compiled,
         "canonical": asked.canonical,
         "sizes": asked.sizes,
+        "methods": dict(asked.methods),
+        "dynamic": list(asked.dynamic),
+        "fixed": list(asked.fixed),
         "pytorch": asked.pytorch,
         "paths": list(map(str, asked.paths)),
         "without": list(asked.without),
@@ -177,25 +214,51 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 place=place,
                 expected="what torch.jit.script compiles: it keeps control flow",
                 seen=_seen(lines[0], facts),
-                hint="write that line otherwise, or pass --trace where no way in the module depends"
-                " on a value; a trace that would lose one is refused",
+                hint="write that line otherwise, or pass --via export or, where no way in the"
+                " module depends on a value, --via trace",
                 details=done.err[-2000:] or None,
+            )
+        case "export":
+            raise NotExportableError(
+                "torch.export cannot follow this module"
+                + (", nor can TorchScript compile it" if facts.get("script") else ""),
+                place=place,
+                expected="a way that depends on sizes, not on a tensor's values"
+                if facts.get("values")
+                else "what torch.export takes",
+                seen=_seen(lines[0], facts),
+                hint=_EXPORTABLE,
+                details="\n".join(filter(None, (text, _scripting(facts)))),
+            )
+        case "program":
+            raise UnsupportedProgramError(
+                "this module needs what a model cannot have",
+                place=place,
+                seen=_seen(lines[0], facts),
+                hint="write that line otherwise, or pass --via script",
+                details=_scripting(facts) or None,
+            )
+        case "sizes":
+            raise ExportSizesError(
+                "these dimensions cannot be had",
+                place=work.place,
+                expected="--dynamic NAME:DIMENSION, with =LEAST..MOST, and --fixed NAME:DIMENSION",
+                seen=lines[0][:500],
             )
         case "control flow":
             raise ControlFlowError(
                 "a trace of this module would lose control flow: this line depends on a value",
                 place=place,
                 seen=lines[0][:500],
-                hint="leave --trace away, so that the module is scripted; or compute that without"
-                " a Python number",
+                hint="leave `--via trace` away, or compute that without a Python number",
             )
         case "differs":
             raise ExportDiffersError(
                 "the exported model gives other results than the module, so nothing was written",
                 place=place,
                 seen=difference(facts),
-                hint="a trace keeps sizes that Python computed: script it (leave --trace away), or"
-                " pass --fixed-sizes where the model is for its inputs' sizes alone"
+                hint="a trace keeps sizes that Python computed: leave `--via trace` away, or pass"
+                " --fixed-sizes where the model is for its inputs' sizes alone"
                 if asked.compiled == "trace"
                 else "try `--canonical off`; if it is right then, report it with the module",
             )
@@ -211,6 +274,11 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
 def _seen(reason: str, facts: Mapping[str, Any]) -> str:
     code = str(facts.get("code", ""))[:200]
     return f"{reason[:500]}: {code}" if code else reason[:500]
+
+
+def _scripting(facts: Mapping[str, Any]) -> str:
+    script = facts.get("script")
+    return f"scripting it was refused too: {str(script)[:1000]}" if script else ""
 
 
 def _place(facts: Mapping[str, Any]) -> Place | None:

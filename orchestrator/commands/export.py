@@ -26,9 +26,9 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 NAME = "export"
 HELP = """\
 export model: turns a PyTorch module into an app's .ptl, canonical and with example inputs, in
-apps/NAME/models/; creates the app if it does not exist. The module is scripted, so control flow is
-kept, and the model is compared with it on the inputs, on other sizes and on random values. torch
-runs in a separate Python environment.
+apps/NAME/models/; creates the app if it does not exist. The module goes through torch.export, with
+all sizes open, or is scripted where its way depends on values; and the model is compared with it on
+the inputs, on other sizes and on random values. torch runs in a separate Python environment.
 export bazel: writes the plan of the apps and ABIs that the patterns name into a folder, as a Bazel
 workspace: a target for every compilation and link, with its inputs, and `//apps/<app>:<abi>` for
 each library. The folder contains all sources and the compiler, so that it builds on other machines
@@ -42,8 +42,10 @@ EXAMPLE = """\
 cd ~/libtorch-bazel && bazel build //apps/camera:linux-x86_64"""
 # Options of `model` that have no default.
 _MODELS: Final = (
-    *("module", "name", "weights", "inputs", "input", "trace", "fixed_sizes", "path", "python"),
+    *("module", "name", "weights", "inputs", "input", "method", "via", "dynamic", "fixed"),
+    *("fixed_sizes", "path", "python"),
 )
+_WAYS: Final = ("export", "script", "trace")
 
 
 class ExportArgumentsError(OrchestratorError):
@@ -91,12 +93,36 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         help="a call, as under `inputs:` in app.yaml, or its list of arguments; repeatable",
     )
     parser.add_argument(
-        "--trace",
-        action="store_true",
-        help="trace the module; refused if that loses a branch",
+        "--method",
+        action="append",
+        default=[],
+        metavar="NAME=PACKAGE:NAME",
+        help="a method to export, with its calls as for --inputs; repeatable",
     )
     parser.add_argument(
-        "--fixed-sizes", action="store_true", help="compare no other batches and sizes"
+        "--via",
+        choices=_WAYS,
+        help="how: torch.export, TorchScript's compiler, or its tracer (default: export, else"
+        " script)",
+    )
+    parser.add_argument(
+        "--dynamic",
+        action="append",
+        default=[],
+        metavar="NAME:DIM[=LEAST..MOST]",
+        help="with torch.export, leave a dimension open, in these limits; repeatable",
+    )
+    parser.add_argument(
+        "--fixed",
+        action="append",
+        default=[],
+        metavar="NAME[:DIM]",
+        help="with torch.export, keep a dimension as in the example; repeatable",
+    )
+    parser.add_argument(
+        "--fixed-sizes",
+        action="store_true",
+        help="keep all dimensions as in the example, but for those of --dynamic",
     )
     parser.add_argument(
         "--canonical",
@@ -153,8 +179,11 @@ def _run_model(arguments: argparse.Namespace, here: Invocation) -> int:
         weights=arguments.weights,
         inputs=arguments.inputs,
         runs=tuple(parse_run(text, "--input") for text in arguments.input),
-        trace=arguments.trace,
+        via=arguments.via or "any",
         fixed_sizes=arguments.fixed_sizes,
+        methods=_methods(arguments.method),
+        dynamic=arguments.dynamic,
+        fixed=arguments.fixed,
         canonical=arguments.canonical == "static",
         paths=arguments.path,
         python=arguments.python,
@@ -173,7 +202,7 @@ def _run_model(arguments: argparse.Namespace, here: Invocation) -> int:
 
 def _require_model_arguments(arguments: argparse.Namespace) -> None:
     missing = [] if arguments.module else ["--module PACKAGE:NAME"]
-    if not arguments.inputs and not arguments.input:
+    if not arguments.inputs and not arguments.input and not arguments.method:
         missing.append("--inputs PACKAGE:NAME or --input YAML")
     if missing:
         raise ExportArgumentsError("`export model` needs more", expected=" and ".join(missing))
@@ -181,6 +210,20 @@ def _require_model_arguments(arguments: argparse.Namespace) -> None:
         raise ExportArgumentsError(
             "`export model` takes one app", seen=" ".join(arguments.patterns)
         )
+
+
+def _methods(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, calls = text.partition("=")
+        if not name.isidentifier() or not calls or name in found:
+            raise ExportArgumentsError(
+                "this is no method with its calls, or there are two",
+                expected="--method NAME=PACKAGE:NAME, each name once",
+                seen=text,
+            )
+        found[name] = calls
+    return found
 
 
 def _text(made: ExportedModel) -> Sequence[str]:
@@ -194,11 +237,14 @@ def _text(made: ExportedModel) -> Sequence[str]:
     ]
     if counts["not_taken"]:
         lines.append(f"  {counts['not_taken']} more were not: the module takes no such inputs")
+    if counts["refused"]:
+        why = ", ".join(sorted({call.why for call in made.result.comparison if call.why}))
+        lines.append(f"  {counts['refused']} more were not: the model does not take them: {why}")
     if counts["unsteady"]:
         lines.append(
             f"  {counts['unsteady']} more were not: the module gives other values each time"
         )
-    lines += [f"  {one}" for one in (*made.rewrites, *made.left)]
+    lines += [f"  {one}" for one in (*made.result.notes, *made.rewrites, *made.left)]
     return [*lines, "next:", *(f"  {step}" for step in _steps(made))]
 
 
@@ -208,6 +254,7 @@ def _compared(made: ExportedModel) -> dict[str, int]:
     return {
         "same": sum(call.result == "same" for call in calls),
         "not_taken": sum(call.result == "not taken" for call in calls),
+        "refused": sum(call.result == "refused" for call in calls),
         "unsteady": sum(call.result == "differs by itself" for call in calls),
     }
 
@@ -230,6 +277,8 @@ def _to_json(made: ExportedModel) -> dict[str, Any]:
         "declared": made.declared,
         "operators": [*made.info.root_operators],
         "bytes": made.info.size,
+        "via": made.result.via,
+        "notes": [*made.result.notes],
         "compared": _compared(made),
         "largest": made.result.largest,
         "rewrites": [rewrite_value(line) for line in made.rewrites],

@@ -6,13 +6,14 @@ module      `package:attribute`: a module of torch, or what makes one when it is
 weights     a file of torch.save with the module's state, or null
 inputs      `package:attribute`: calls, or what gives them when it is called; null for `declared`
 declared    calls as the model runner's `--inputs`
-name, compiled, canonical, sizes   as `saving.Export` has them
+methods     method -> `package:attribute` of its calls
+name, compiled, canonical, sizes, dynamic, fixed   as `saving.Export` has them
 pytorch     the version of the runtime that the model is for
 paths       folders to import from
 without     names of rewrites that are not to be applied
 tolerances  dtype -> [relative, absolute]
 
-The result is {"torch", "folded", "rewrites": [...], "comparison": [...]}.
+The result is {"torch", "folded", "rewrites": [...], "comparison": [...], "via", "notes": [...]}.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         compiled=request["compiled"],
         canonical=request["canonical"],
         sizes=request["sizes"],
+        dynamic=request["dynamic"],
+        fixed=request["fixed"],
     )
     made = export(
         request["name"],
@@ -62,6 +65,8 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         "folded": made.folded,
         "rewrites": made.rewrites,
         "comparison": made.comparison,
+        "via": made.via,
+        "notes": made.notes,
     }
 
 
@@ -108,10 +113,18 @@ def _load(module: torch.nn.Module, file: str) -> None:
 
 
 def _inputs(request: Mapping[str, Any]) -> Any:
+    more = {method: _example(name) for method, name in request["methods"].items()}
     if request["inputs"] is not None:
-        found = _found(request["inputs"], "example inputs")
-        return _made(found, "example inputs") if callable(found) else found
+        found = _example(request["inputs"])
+        if not more:
+            return found
+        return {**(found if isinstance(found, Mapping) else {"forward": found}), **more}
     calls: dict[str, list[tuple[Any, ...]]] = {}
     for one in request["declared"]:
         calls.setdefault(one["method"], []).append(tuple(map(from_json, one["args"])))
-    return calls
+    return {**calls, **more}
+
+
+def _example(name: str) -> Any:
+    found = _found(name, "example inputs")
+    return _made(found, "example inputs") if callable(found) else found

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import argparse
 import copy
+import inspect
 import io
-import linecache
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,15 +31,18 @@ from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
 from orchestrator.export.archive import reproducible
 from orchestrator.export.calls import Call, Comparison, Invoke, compared, further, lite
+from orchestrator.export.program.capture import Example, argument_names
+from orchestrator.export.program.door import enter
+from orchestrator.export.program.sizes import wanted
 from orchestrator.export.refusal import Refused
+from orchestrator.export.scripting import scripted, traced
 from orchestrator.export.static import Applied, Attempt, convert, settled
 from orchestrator.export.tolerances import TOLERANCES
-from orchestrator.export.values import changed
 
-Inputs = Sequence[tuple[Any, ...]] | Mapping[str, Sequence[tuple[Any, ...]]]
-# Where TorchScript's compiler stops (torch/csrc/jit/frontend/source_range.cpp).
-_PLACE = re.compile(r'File "(.+)", line (\d+)')
-_TORCH = str(Path(torch.__file__).parent)
+# A call: positional arguments, or named ones.
+Row = tuple[Any, ...] | Mapping[str, Any]
+Inputs = Sequence[Row] | Mapping[str, Sequence[Row]]
+Way = Literal["export", "script", "trace", "any"]
 
 
 @dataclass(frozen=True)
@@ -48,29 +50,40 @@ class Export:
     """A model to export.
 
     eager      the module; it is put into eval mode
-    inputs     calls to bundle, each the arguments of one: of `forward`, or by method
-    compiled   how: `script` keeps control flow; `trace` is for modules in which no way depends on
-               a value; or the module that was compiled already
+    inputs     calls to bundle, each the arguments of one, a tuple or a dictionary of named ones: of
+               `forward`, or by method
+    compiled   how: `export` by torch.export; `script` keeps control flow; `trace` is for modules in
+               which no way depends on a value; `any`: `export`, or `script` where that is refused;
+               or the module that was compiled already
     canonical  `static`: in fewer operators, as `orchestrate canonical` does it; `off`
     sizes      `any`: what the module takes of other batches and sizes is compared too; `fixed`:
                the model is for these sizes alone
+    dynamic, fixed  dimensions that torch.export leaves open, or does not: `tokens:1=2..512`
     """
 
     eager: torch.nn.Module
     inputs: Inputs
-    compiled: Literal["script", "trace"] | torch.jit.ScriptModule = "script"
+    compiled: Way | torch.jit.ScriptModule = "script"
     canonical: Literal["static", "off"] = "static"
     sizes: Literal["any", "fixed"] = "any"
+    dynamic: Sequence[str] = ()
+    fixed: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A `.ptl`, what was rewritten in it, and what each call gave: see `worker.py`."""
+    """A `.ptl`, what was rewritten in it, and what each call gave: see `worker.py`.
+
+    via    `export`, `script` or `trace`
+    notes  lines for people
+    """
 
     data: bytes
     folded: bool
     rewrites: list[dict[str, Any]]
     comparison: list[dict[str, Any]]
+    via: str = "script"
+    notes: list[str] = field(default_factory=list)
 
     @property
     def largest(self) -> float:
@@ -98,36 +111,62 @@ def export(
     Raises Refused where TorchScript cannot compile it, or where it does not compute what the module
     does.
     """
-    eager = model.eager.eval()
-    calls = _calls(model.inputs)
-    stage("compiling the module")
-    compiled = _compiled(eager, model.compiled, calls)
-    every = [*calls, *further(calls, model.sizes == "any")]
+
+    def by(how: Any) -> Exported:
+        return _saved(
+            replace(model, compiled=how), name, pytorch, with_code, tolerances, without, stage
+        )
+
+    try:
+        return by(model.compiled)
+    except Refused as error:
+        if model.compiled != "any" or error.kind != "differs":
+            raise
+        # torch.export lost something
+        try:
+            made = by("script")
+        except Refused:
+            raise error from None
+        why = f"what torch.export gave differs from the module, so it was scripted: {told(error)}"
+        return replace(made, notes=[why, *made.notes])
+
+
+def _saved(
+    model: Export,
+    name: str,
+    pytorch: str | None,
+    with_code: bool,
+    tolerances: Mapping[str, Sequence[float]],
+    without: frozenset[str],
+    stage: Callable[[str], None],
+) -> Exported:
     comparison = Comparison(tolerances)
-
-    def checked(module: Any, applied: Applied) -> Attempt:
-        saved = _bundled(module, calls)._save_to_buffer_for_lite_interpreter()
-        data = saved if with_code else reproducible(saved, name)
-        stage("comparing")
-        models = (_eager(eager), _eager(eager), lite(data))
-        return Attempt(data, applied, *compared(models, every, comparison))
-
     with torch.random.fork_rng(devices=[]):
+        made = _compiled(model, comparison, stage)
+        every = [*made.calls, *further(made.calls, model.sizes == "any")]
+
+        def checked(module: Any, applied: Applied) -> Attempt:
+            saved = _bundled(module, made.calls)._save_to_buffer_for_lite_interpreter()
+            data = saved if with_code else reproducible(saved, name)
+            stage("comparing")
+            models = (made.eager(), made.eager(), lite(data))
+            return Attempt(
+                data, applied, *compared(models, every, comparison, made.refuses, made.eager)
+            )
+
         if with_code or model.canonical == "off":
-            made, folded = checked(compiled, Applied()), False
-            if made.wrong is not None:
-                raise Refused("differs", made.wrong["difference"], **made.wrong, rewrites=[])
+            best, folded = checked(made.build(), Applied()), False
+            if best.wrong is not None:
+                raise Refused("differs", best.wrong["difference"], **best.wrong, rewrites=[])
         else:
-            buffer = io.BytesIO()
-            torch.jit.save(compiled, buffer)
 
             def attempt(without: frozenset[str], fold: bool) -> Attempt:
                 stage("converting")
-                applied, again = Applied(), torch.jit.load(io.BytesIO(buffer.getvalue()))
-                return checked(convert(again, pytorch, without, fold, applied), applied)
+                applied = Applied()
+                return checked(convert(made.build(), pytorch, without, fold, applied), applied)
 
-            made, folded = settled(attempt, without)
-    return Exported(made.made, folded, made.applied.rows(), made.rows)
+            best, folded = settled(attempt, without)
+    return Exported(best.made, folded, best.applied.rows(), best.rows, made.via, made.notes)
 
 
 def write(
@@ -195,16 +234,106 @@ def freeze(model: torch.nn.Module) -> torch.jit.ScriptModule:
     return torch.jit.freeze(torch.jit.script(model.eval()), optimize_numerics=False)
 
 
-def _calls(inputs: Inputs) -> list[Call]:
+@dataclass(frozen=True)
+class _Compiled:
+    """A module that was compiled.
+
+    build    gives it, used by nobody else
+    eager    gives what calls the module's methods, as the model's are called
+    refuses  whether an error is a check of the model's
+    """
+
+    via: str
+    calls: Sequence[Call]
+    build: Callable[[], Any]
+    eager: Callable[[], Invoke]
+    refuses: Callable[[str], bool] = lambda error: False
+    notes: list[str] = field(default_factory=list)
+
+
+def _compiled(model: Export, comparison: Comparison, stage: Callable[[str], None]) -> _Compiled:
+    """Raises Refused: of `any`, by both ways."""
+    eager = model.eager.eval()
+    rows = _rows(eager, model.inputs)
+    stage("exporting the module")
+    if model.compiled not in ("export", "any"):
+        return _by_torchscript(eager, rows, model.compiled)
+    try:
+        return _by_export(eager, rows, model, comparison, stage)
+    except Refused as error:
+        if model.compiled == "export" or error.kind not in ("export", "program"):
+            raise
+        try:
+            made = _by_torchscript(eager, rows, "script")
+        except Refused as other:
+            facts = {"script": told(other)} if other.kind == "script" else {}
+            raise Refused(error.kind, str(error), **error.facts, **facts) from other
+        made.notes.append(f"torch.export refused it, so it was scripted: {told(error)}")
+        return made
+
+
+def _by_export(
+    eager: torch.nn.Module,
+    rows: Mapping[str, Sequence[Example]],
+    model: Export,
+    comparison: Comparison,
+    stage: Callable[[str], None],
+) -> _Compiled:
+    asked = [wanted(text, True) for text in model.dynamic]
+    asked += [wanted(text, False) for text in model.fixed]
+    made = enter(eager, rows, asked, model.sizes == "fixed", comparison, stage)
+    return _Compiled("export", made.calls, made.build, made.eager, made.refuses, made.notes)
+
+
+def _by_torchscript(
+    eager: torch.nn.Module, rows: Mapping[str, Sequence[Example]], how: Any
+) -> _Compiled:
+    calls = [
+        Call(method, number, "own", _positional(getattr(eager, method), row))
+        for method, its in rows.items()
+        for number, row in enumerate(its)
+    ]
+    if how in ("script", "trace"):
+        module = (scripted if how == "script" else traced)(eager, calls)
+    else:
+        module, how = how, "script"
+    buffer = io.BytesIO()
+    torch.jit.save(module, buffer)
+
+    def build() -> Any:
+        return torch.jit.load(io.BytesIO(buffer.getvalue()))
+
+    return _Compiled(how, calls, build, lambda: _eager(eager))
+
+
+def _rows(eager: torch.nn.Module, inputs: Inputs) -> dict[str, list[Example]]:
     methods = inputs if isinstance(inputs, Mapping) else {"forward": inputs}
-    calls = []
+    found: dict[str, list[Example]] = {}
     for method, rows in methods.items():
-        if not isinstance(rows, list | tuple) or not all(isinstance(row, tuple) for row in rows):
+        if not isinstance(rows, list | tuple) or not all(
+            isinstance(row, tuple | dict) for row in rows
+        ):
             raise Refused("example inputs", f"the calls of {method} are no list of tuples")
-        calls += [Call(method, number, "own", row) for number, row in enumerate(rows)]
-    if not calls:
+        if not callable(getattr(eager, method, None)):
+            raise Refused("example inputs", f"the module has no method {method}")
+        found[method] = [
+            Example((), row) if isinstance(row, Mapping) else Example(row, {}) for row in rows
+        ]
+    if not any(found.values()):
         raise Refused("example inputs", "there is no call")
-    return calls
+    return {method: rows for method, rows in found.items() if rows}
+
+
+def _positional(function: Any, row: Example) -> tuple[Any, ...]:
+    """A call's arguments by position: TorchScript has those alone."""
+    if not row.kwargs:
+        return row.args
+    names = argument_names(function, Example(row.args, {}))
+    bound = inspect.signature(function).bind(*row.args, **row.kwargs)
+    if bound.kwargs:
+        raise Refused("script", f"{', '.join(bound.kwargs)}: keyword arguments alone")
+    assert len(bound.args) >= len(names)
+    return bound.args
 
 
 def _bundled(module: Any, calls: Sequence[Call]) -> Any:
@@ -225,67 +354,3 @@ def _eager(module: torch.nn.Module) -> Invoke:
     except Exception:
         its = module
     return lambda method, *args: getattr(its, method)(*args)
-
-
-# --- compiling ---
-
-
-def _compiled(eager: torch.nn.Module, how: Any, calls: Sequence[Call]) -> Any:
-    """Raises Refused, with the line of the source that cannot be compiled."""
-    if how == "trace":
-        return _traced(eager, calls)
-    if how != "script":
-        return how
-    try:
-        made = torch.jit.script(eager)
-    except Exception as error:
-        raise Refused("script", _reason(str(error)), **_where(str(error))) from error
-    missing = [call.method for call in calls if not hasattr(made, call.method)]
-    if missing:
-        why = f"{missing[0]} is not compiled: decorate it with @torch.jit.export"
-        raise Refused("script", why)
-    return made
-
-
-def _traced(eager: torch.nn.Module, calls: Sequence[Call]) -> Any:
-    """Raises Refused where the module's own source makes the way depend on a value."""
-    first = {call.method: call.args for call in reversed(calls)}
-    with warnings.catch_warnings(record=True) as caught, torch.no_grad():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", torch.jit.TracerWarning)
-        args = {method: changed(row, torch.Tensor.clone) for method, row in first.items()}
-        try:
-            made = torch.jit.trace_module(eager, args, check_trace=False)
-        except Exception as error:
-            raise Refused("script", _reason(str(error)), **_where(str(error))) from error
-    for one in caught:
-        if issubclass(one.category, torch.jit.TracerWarning) and not _is_torchs(one.filename):
-            line = linecache.getline(one.filename, one.lineno).strip()
-            raise Refused("control flow", line, file=one.filename, line=one.lineno)
-    return made
-
-
-def _is_torchs(file: str) -> bool:
-    return file.startswith(_TORCH)
-
-
-def _reason(text: str) -> str:
-    lines = [line.strip() for line in text.strip().splitlines()]
-    return (lines or [""])[0].rstrip(":")
-
-
-def _where(text: str) -> dict[str, Any]:
-    """File, line and code of the innermost source that is not torch's, else of the first."""
-    places = [(match[1], int(match[2])) for match in _PLACE.finditer(text)]
-    chosen = next(_own(places), None) or next(iter(places), None)
-    if chosen is None:
-        return {}
-    return {
-        "file": chosen[0],
-        "line": chosen[1],
-        "code": linecache.getline(*chosen).strip(),
-    }
-
-
-def _own(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    return (place for place in places if not _is_torchs(place[0]))

@@ -144,8 +144,12 @@ def test_the_outputs_of_the_guide(root: Path, python: str) -> None:
     ("words", "place", "told"),
     [
         (("nets:Opens",), "nets.py:16:1: error: TorchScript cannot compile", "with open("),
-        (("nets:Gate", "--trace"), "nets.py:10:1: error: a trace of this", "if bool((x > 0)"),
-        (("nets:Fixed", "--trace"), "nets.py:21:1: error: a trace of this", "torch.Size("),
+        (
+            ("nets:Gate", "--via", "trace"),
+            "nets.py:10:1: error: a trace of this",
+            "if bool((x > 0)",
+        ),
+        (("nets:Fixed", "--via", "trace"), "nets.py:21:1: error: a trace of this", "torch.Size("),
         (("nets:None_",), "nets:None_: error: nets:None_ gives no module", "no attribute 'None_'"),
         (("nets:examples",), "nets:examples: error: nets:examples gives", "gives a list"),
     ],

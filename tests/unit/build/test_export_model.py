@@ -42,7 +42,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModuleRequest]:
     def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, ExportResult]:
         seen.append(request)
         record = ptl.bytecode(ptl.function(signature=ptl.schema()), CALL)
-        result = ExportResult(torch="2.13.0", folded=False, rewrites=(), comparison=())
+        result = ExportResult(
+            torch="2.13.0", folded=False, rewrites=(), comparison=(), via="export"
+        )
         return ptl.model(record), result
 
     python = ExportPython("/python", "2.13.0")
@@ -58,7 +60,7 @@ def test_a_new_app(tmp_path: Path, asked: list[ModuleRequest]) -> None:
     assert (tmp_path / made.file).is_file()
     assert "file: models/net.ptl" in (tmp_path / "apps/vad/app.yaml").read_text()
     request = asked[0]
-    assert (request.name, request.pytorch, request.compiled) == ("net", "2.6.0", "script")
+    assert (request.name, request.pytorch, request.compiled) == ("net", "2.6.0", "any")
     assert request.paths == [tmp_path / "here", tmp_path]
 
 
@@ -151,7 +153,9 @@ def test_a_rewrite_that_its_app_does_not_want_is_left_out(
     def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, ExportResult]:
         asked.append(request)
         rewrites = () if request.without else (Rewrite.model_validate(clamp),)
-        result = ExportResult(torch="2.13.0", folded=False, rewrites=rewrites, comparison=())
+        result = ExportResult(
+            torch="2.13.0", folded=False, rewrites=rewrites, comparison=(), via="export"
+        )
         return named("aten::clamp" if rewrites else "aten::relu6"), result
 
     monkeypatch.setattr(story, "export_module", exported)

@@ -18,9 +18,12 @@ from orchestrator.canonical.exporting import (
     ExportDiffersError,
     ExportFailedError,
     ExportResult,
+    ExportSizesError,
     ModuleRequest,
     ModuleUnmadeError,
+    NotExportableError,
     NotScriptableError,
+    UnsupportedProgramError,
     WeightsUnfitError,
     export_module,
 )
@@ -39,9 +42,11 @@ def answer(**value):
 (folder / "stage").write_text("comparing")
 """
 ROW = {"call": "forward[0]", "inputs": ["float32[2]"], "result": "same", "largest": 2.5e-07}
+REFUSED = {"call": "forward[0], longer", "inputs": [], "result": "refused", "why": "size 1 of x"}
 GOOD = f"""
 (folder / "model.ptl").write_bytes(b"made")
-answer(torch="2.13.0", folded=True, rewrites=[], comparison=[{ROW}])
+answer(torch="2.13.0", folded=True, rewrites=[], comparison=[{ROW}, {REFUSED}],
+       via="export", notes=["x"])
 """
 ASKED: dict[str, Any] = {
     "module": "nets:Net",
@@ -49,9 +54,12 @@ ASKED: dict[str, Any] = {
     "weights": "/w/net.pt",
     "inputs": None,
     "declared": [],
-    "compiled": "script",
+    "compiled": "any",
     "canonical": "static",
     "sizes": "any",
+    "methods": {"encode": "nets:lines"},
+    "dynamic": ["x:1=2..8"],
+    "fixed": ["x:0"],
     "pytorch": "1.13.1",
 }
 
@@ -81,6 +89,7 @@ def refused(run: Export, kind: type[OrchestratorError], error: Any, **changes: A
 def test_what_comes_out(run: Export) -> None:
     made, result = run(GOOD)
     assert (made, result.torch, result.largest) == (b"made", "2.13.0", 2.5e-07)
+    assert (result.via, result.notes, result.comparison[1].why) == ("export", ("x",), "size 1 of x")
 
 
 def test_what_goes_in(run: Export, tmp_path: Path) -> None:
@@ -109,8 +118,46 @@ def test_a_line_that_torchscript_cannot_compile(run: Export) -> None:
         "/src/nets.py:9:1: error: TorchScript cannot compile this module\n"
         "  expected: what torch.jit.script compiles: it keeps control flow\n"
         "  seen:     open is not supported: with open(name) as f:\n"
-        "  do:       write that line otherwise, or pass --trace where no way in the module depends"
-        " on a value; a trace that would lose one is refused"
+        "  do:       write that line otherwise, or pass --via export or, where no way in the module"
+        " depends on a value, --via trace"
+    )
+
+
+LINE = {"file": "/src/nets.py", "line": 9, "code": "if x > 0:"}
+
+
+def test_a_module_that_torch_export_cannot_follow(run: Export) -> None:
+    error = {"kind": "export", "text": "Could not guard", "values": True, **LINE}
+    assert refused(run, NotExportableError, error) == (
+        "/src/nets.py:9:1: error: torch.export cannot follow this module\n"
+        "  expected: a way that depends on sizes, not on a tensor's values\n"
+        "  seen:     Could not guard: if x > 0:\n"
+        "  do:       where a way depends on a value, write torch.cond or torch.where, or keep `if`"
+        " and let TorchScript compile the module (--via script)\n"
+        "  | Could not guard"
+    )
+    text = refused(run, NotExportableError, {**error, "values": False, "script": "nets.py:3: no"})
+    assert (
+        "follow this module, nor can TorchScript compile it\n  expected: what torch.export" in text
+    )
+    assert text.endswith("  | scripting it was refused too: nets.py:3: no")
+
+
+def test_a_program_that_no_model_can_be(run: Export) -> None:
+    error = {"kind": "program", "text": "cond of a SymBool", **LINE}
+    assert refused(run, UnsupportedProgramError, error) == (
+        "/src/nets.py:9:1: error: this module needs what a model cannot have\n"
+        "  seen:     cond of a SymBool: if x > 0:\n"
+        "  do:       write that line otherwise, or pass --via script"
+    )
+
+
+def test_dimensions_that_contradict_each_other(run: Export) -> None:
+    error = {"kind": "sizes", "text": "there is no argument y, but x"}
+    assert refused(run, ExportSizesError, error) == (
+        "nets:Net: error: these dimensions cannot be had\n"
+        "  expected: --dynamic NAME:DIMENSION, with =LEAST..MOST, and --fixed NAME:DIMENSION\n"
+        "  seen:     there is no argument y, but x"
     )
 
 
@@ -178,7 +225,7 @@ def test_a_crash(run: Export) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        "answer(torch='2', folded=True, rewrites=[], comparison=[])",
+        "answer(torch='2', folded=True, rewrites=[], comparison=[], via='export')",
         GOOD.replace("folded=True", "folded=1"),
         GOOD.replace("'result': 'same'", "'result': 'wrong'"),
     ],

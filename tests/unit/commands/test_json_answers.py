@@ -174,8 +174,11 @@ def test_addon(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     info = read_model(CLASSIFIER, DIALECT.models, name="classifier.ptl")
-    calls = [SimpleNamespace(result=one) for one in ("same", "same", "not taken")]
-    result: Any = SimpleNamespace(comparison=calls, largest=1e-7)
+    calls = [SimpleNamespace(result=one, why=None) for one in ("same", "same", "not taken")]
+    calls.append(SimpleNamespace(result="refused", why="size 1 of x must be 6"))
+    result: Any = SimpleNamespace(
+        comparison=calls, largest=1e-7, via="export", notes=("the result is tuple(Tensor, Tensor)",)
+    )
     rewrites = (RewriteLine("clamp", "aten::hardtanh", ("aten::clamp",), 2, "so"),)
     left = (OmittedRewrite("stack", 12_000), OmittedRewrite("sizes", 0, "aten::numel"))
     file = "apps/vad/models/net.ptl"
@@ -183,7 +186,9 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "export_model", lambda *_: made)
     words = ["export", "model", "apps/vad", "--module", "a:B", "--inputs", "a:inputs"]
     value = told("export", ask(*words, "--json"))
-    assert value["compared"] == {"same": 2, "not_taken": 1, "unsteady": 0}
+    assert value["compared"] == {"same": 2, "not_taken": 1, "refused": 1, "unsteady": 0}
+    assert value["via"] == "export"
+    assert value["notes"] == ["the result is tuple(Tensor, Tensor)"]
     assert len(value["operators"]) == 13
     assert [one["name"] for one in value["rewrites"]] == ["clamp"]
     assert value["left_out"][0] == {"name": "stack", "bytes": 12_000, "forbidden": None}
@@ -197,12 +202,17 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
         f"apps/vad/models/net.ptl: 13 operators, {info.size:,} bytes\n"
         "  2 calls compared with the module, largest difference 1e-07\n"
         "  1 more were not: the module takes no such inputs\n"
+        "  1 more were not: the model does not take them: size 1 of x must be 6\n"
+        "  the result is tuple(Tensor, Tensor)\n"
         "  clamp: aten::hardtanh (2 calls) becomes aten::clamp: so\n"
         "  stack: left out: with it the app's library is 12 kB larger\n"
         "  sizes: left out: it brings aten::numel, which app.yaml forbids\n"
         "next:\n" + "".join(f"  {step}\n" for step in steps)
     )
     assert refused(ask("export", "model", "apps/vad", "--json")) == "EXPORT_ARGUMENTS"
+    for method in ("encode", "encode=", "1=a:b"):
+        words = ["export", "model", "apps/vad", "--module", "a:B", "--method", method, "--json"]
+        assert refused(ask(*words)) == "EXPORT_ARGUMENTS"
 
 
 def test_export_for_bazel(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 EXPORT = Path(__file__).parents[3] / "orchestrator" / "export"
-MODULES = sorted(path.name for path in EXPORT.glob("*.py"))
+MODULES = sorted(path.relative_to(EXPORT).as_posix() for path in EXPORT.rglob("*.py"))
 # torch's sizes are sympy's symbols
 ALLOWED = {*sys.stdlib_module_names, "torch", "sympy"}
 # What the orchestrator's own Python reads too, which has no torch.

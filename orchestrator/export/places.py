@@ -1,0 +1,53 @@
+"""Places in a module's own source."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parent)
+# As tracebacks and TorchScript's compiler (torch/csrc/jit/frontend/source_range.cpp) write it.
+_PLACE = re.compile(r'File "(.+)", line (\d+)')
+
+
+def is_torchs(file: str) -> bool:
+    """Whether a file belongs to torch, or is none."""
+    return file.startswith((_TORCH, "<"))
+
+
+def place_in(text: str) -> dict[str, Any]:
+    """File, line and code of the innermost place in a text of the compiler's that is not torch's,
+    else of the first."""
+    places = [(match[1], int(match[2])) for match in _PLACE.finditer(text)]
+    chosen = next(_own(places), None) or next(iter(places), None)
+    return {} if chosen is None else _facts(*chosen)
+
+
+def place_of_stack(text: str | None) -> dict[str, Any]:
+    """The last place that is not torch's in a stack, whose last entry is the innermost."""
+    own = list(_own([(match[1], int(match[2])) for match in _PLACE.finditer(text or "")]))
+    return _facts(*own[-1]) if own else {}
+
+
+def place_of_error(error: BaseException) -> dict[str, Any]:
+    """The last line of a traceback that is neither torch's nor ours."""
+    frames = [
+        (frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    own = [one for one in _own(frames) if not one[0].startswith(_OURS)]
+    return _facts(*own[-1]) if own else {}
+
+
+def _facts(file: str, line: int) -> dict[str, Any]:
+    return {"file": file, "line": line, "code": linecache.getline(file, line).strip()}
+
+
+def _own(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    return (place for place in places if not is_torchs(place[0]))

@@ -1,0 +1,9 @@
+"""Programs of `torch.export` as modules of TorchScript, which the lite interpreter runs.
+
+capture     a module and its example calls -> programs, with the sizes that stay open
+trees       arguments and results, as Python nests them and as a model does
+state       weights, buffers and constants as attributes, each once
+emission    nodes of the graph; arithmetic, of sizes; control_flow, branches and loops
+checks      what a program takes for granted of its inputs, asked when the model runs
+module      `script_module(programs)`: all of it together
+"""

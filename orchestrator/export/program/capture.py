@@ -1,0 +1,254 @@
+"""Methods of a module as programs of torch.export.
+
+All sizes stay open unless they are asked to be fixed, or the module's own source fixes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from orchestrator.export.places import place_in, place_of_error
+from orchestrator.export.program import trees
+from orchestrator.export.program.checks import environment, user_values
+from orchestrator.export.program.module import Program, leaf_names
+from orchestrator.export.program.recurrent import whole_layers
+from orchestrator.export.program.sizes import At, Plan, Wanted, enlarged, planned
+from orchestrator.export.refusal import Refused
+from orchestrator.export.values import copied
+
+# What the exporter raises where a way depends on a value.
+_ON_VALUES = ("GuardOnDataDependentSymNode", "data-dependent", "Could not guard on")
+_MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call of a method, as Python makes it."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """program, and why sizes are fixed that nobody asked to be: (argument, dimension) -> why."""
+
+    program: Program
+    why: Mapping[tuple[str, int], str]
+
+
+def _method(module: torch.nn.Module, method: str) -> torch.nn.Module:
+    """A module whose `forward` is another method of this one, with the same arguments."""
+    made = torch.nn.Module()
+    made.module = module
+    bound = getattr(module, method)
+
+    @functools.wraps(bound)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return bound(*args, **kwargs)
+
+    made.forward = forward
+    return made.eval()
+
+
+def argument_names(function: Any, example: Example) -> list[str]:
+    """Of a call's arguments, in order."""
+    given = []
+    parameters = list(inspect.signature(function).parameters.values())
+    for number in range(len(example.args)):
+        one = parameters[min(number, len(parameters) - 1)] if parameters else None
+        if one is None or one.kind is inspect.Parameter.VAR_POSITIONAL:
+            given.append(f"{one.name if one else 'args'}_{number}")
+        else:
+            given.append(one.name)
+    return [*given, *example.kwargs]
+
+
+def capture(
+    module: torch.nn.Module,
+    method: str,
+    example: Example,
+    asked: Sequence[Wanted],
+    fixed: bool,
+) -> Captured:
+    """Raises Refused, with the line of the source that cannot be exported."""
+    its = module if method == "forward" else _method(module, method)
+    names = argument_names(its.forward, example)
+    leaves, spec = pytree.tree_flatten((example.args, dict(example.kwargs)))
+    paths = _paths(spec, names, leaves)
+    plan = planned(leaves, paths, asked, fixed)
+
+    def runs(other: Sequence[Any]) -> bool:
+        args, kwargs = pytree.tree_unflatten(copied(list(other)), spec)
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                _unchanged(module)(lambda: its(*args, **kwargs))
+        except Exception:
+            return False
+        return True
+
+    without: frozenset[At] = frozenset()
+    for _ in range(_MOST_ROUNDS):
+        larger, grown = enlarged(leaves, plan, runs, without)
+        exported = _exported(its, pytree.tree_unflatten(larger, spec), spec, larger, plan)
+        program = Program(exported, _functional(exported), names, {})
+        missed = _missed(program, leaves, grown)
+        if not missed:
+            return Captured(program, _why(exported, leaf_names(program), leaves))
+        without |= missed
+    raise Refused("export", "no example was found whose sizes stay open")
+
+
+def _paths(spec: Any, names: Sequence[str], leaves: Sequence[Any]) -> list[str]:
+    kinds = [
+        "Tensor" if isinstance(one, torch.Tensor) else trees.kind_of(one) or "?" for one in leaves
+    ]
+    tree = trees.tree_of(spec, kinds)
+    assert isinstance(tree, trees.Branch)
+    items = [one for part in tree.items if isinstance(part, trees.Branch) for one in part.items]
+    found = [
+        one for name, item in zip(names, items, strict=True) for one in trees.paths(item, name)
+    ]
+    return [name for name, _ in sorted(found, key=lambda one: one[1].number)]
+
+
+def _unchanged(module: torch.nn.Module) -> Callable[[Callable[[], Any]], Any]:
+    """Runs something that may change a module's buffers, and puts back what they held."""
+
+    def run(call: Callable[[], Any]) -> Any:
+        held = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+        try:
+            return call()
+        finally:
+            with torch.no_grad():
+                for buffer, old in held:
+                    buffer.copy_(old)
+
+    return run
+
+
+def _exported(its: Any, call: Any, spec: Any, leaves: Sequence[Any], plan: Plan) -> Any:
+    args, kwargs = call
+    dims = pytree.tree_unflatten([_dims(n, leaf, plan) for n, leaf in enumerate(leaves)], spec)
+    try:
+        with warnings.catch_warnings(), torch.no_grad(), whole_layers():
+            warnings.simplefilter("ignore")
+            return torch.export.export(
+                its, args, kwargs, dynamic_shapes=_by_name(its, args, dims), strict=False
+            )
+    except Exception as error:
+        raise _refused(error) from error
+
+
+def _by_name(its: Any, args: Sequence[Any], dims: Any) -> Any:
+    """The dimensions as torch.export wants them: by the names of the arguments."""
+    positional, named = dims
+    parameters = list(inspect.signature(its.forward).parameters.values())
+    found: dict[str, Any] = {}
+    for number, one in enumerate(positional):
+        parameter = parameters[min(number, len(parameters) - 1)]
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            found[parameter.name] = (*found.get(parameter.name, ()), one)
+        else:
+            found[parameter.name] = one
+    rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD), None)
+    known = {p.name for p in parameters}
+    for name, one in named.items():
+        if name in known or rest is None:
+            found[name] = one
+        else:
+            found.setdefault(rest, {})[name] = one
+    return found
+
+
+def _dims(number: int, leaf: Any, plan: Plan) -> Any:
+    if isinstance(leaf, int) and not isinstance(leaf, bool):
+        return Dim.AUTO
+    if not isinstance(leaf, torch.Tensor):
+        return None
+    made = {}
+    for dim in range(leaf.dim()):
+        if (number, dim) not in plan.open:
+            made[dim] = Dim.STATIC
+            continue
+        least, most = plan.open[number, dim]
+        limits = {k: v for k, v in (("min", least), ("max", most)) if v is not None}
+        made[dim] = Dim.AUTO(**limits) if limits else Dim.AUTO
+    return made
+
+
+def _functional(exported: Any) -> Any:
+    """A program that changes nothing but at its end, in operators that are one kernel each."""
+    with warnings.catch_warnings(), torch.no_grad(), whole_layers():
+        warnings.simplefilter("ignore")
+        try:
+            return exported.run_decompositions({})
+        except Exception as error:
+            raise _refused(error) from error
+
+
+def _refused(error: Exception) -> Refused:
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    reason = lines[0] if lines else type(error).__name__
+    place = place_of_error(error) or place_in(str(error))
+    text = f"{type(error).__name__} {error}"
+    on_value = any(word in text for word in _ON_VALUES)
+    return Refused("export", reason, values=on_value, **place)
+
+
+def _missed(program: Program, leaves: Sequence[Any], grown: frozenset[At]) -> frozenset[At]:
+    """The dimensions that were made larger, and became constants that the example has not."""
+    values = user_values(program.exported)
+    return frozenset(
+        (number, dim) for number, dim in grown if _constant(values[number].shape[dim]) is not None
+    )
+
+
+def _constant(size: Any) -> int | None:
+    if isinstance(size, torch.SymInt):
+        expression = size.node.expr
+        return int(expression) if isinstance(expression, sympy.Integer) else None
+    return int(size)
+
+
+def _why(exported: Any, names: Sequence[str], leaves: Sequence[Any]) -> dict[tuple[str, int], str]:
+    values = user_values(exported)
+    env = environment(values)
+    found: dict[tuple[str, int], str] = {}
+    for name, value, leaf in zip(names, values, leaves, strict=True):
+        if not isinstance(value, torch.Tensor):
+            continue
+        for dim, size in enumerate(value.shape):
+            if _constant(size) is None:
+                continue
+            found[name, dim] = "" if leaf.shape[dim] > 1 else f"the example has {leaf.shape[dim]}"
+    for guard in () if env is None else env.guards:
+        if isinstance(guard.expr, sympy.Eq) and any(
+            isinstance(a, sympy.Integer) for a in guard.expr.args
+        ):
+            for symbol in guard.expr.free_symbols:
+                for source in env.var_to_sources.get(symbol, ()):
+                    at = _at(source, names)
+                    if at in found and not found[at]:
+                        place = getattr(guard.sloc, "framework_loc", None)
+                        if place is not None:
+                            found[at] = f"{place.filename}:{place.lineno}"
+    return found
+
+
+def _at(source: Any, names: Sequence[str]) -> tuple[str, int]:
+    """The argument and dimension that a symbol's source names: L['x'].size()[1]."""
+    text = source.name if isinstance(source.name, str) else source.name()
+    path, _, rest = text.partition(".size()[")
+    name = path.removeprefix("L['").replace("']['", ".").replace("']", "").replace("['", ".")
+    return name, int(rest.rstrip("]") or 0) if rest.rstrip("]").isdigit() else -1

@@ -1,0 +1,174 @@
+"""The way of a module through torch.export: captured, asked at small sizes, ready to be saved."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from orchestrator.export.calls import Call, Comparison, Invoke, run
+from orchestrator.export.places import is_torchs
+from orchestrator.export.program import trees
+from orchestrator.export.program.capture import Captured, Example, capture
+from orchestrator.export.program.checks import user_values
+from orchestrator.export.program.module import (
+    Program,
+    inputs_of,
+    leaf_names,
+    script_module,
+    written_buffers,
+)
+from orchestrator.export.program.sizes import Wanted, with_size
+from orchestrator.export.refusal import Refused
+
+# Sizes that the exporter never tries.
+_SMALL = (1, 0)
+
+
+@dataclass
+class Entered:
+    """A module whose methods are programs.
+
+    calls    the examples, with arguments as the model takes them
+    texts    what its checks say
+    notes    lines for people
+    """
+
+    module: torch.nn.Module
+    captured: dict[str, Captured]
+    calls: list[Call]
+    texts: frozenset[str] = frozenset()
+    notes: list[str] = field(default_factory=list)
+
+    def build(self) -> Any:
+        """A module of TorchScript, with a state of its own and the weights of all."""
+        programs = {name: one.program for name, one in self.captured.items()}
+        made, self.texts = script_module(programs)
+        return made
+
+    def eager(self) -> Invoke:
+        """Calls methods of the module, as the model is called; with a state of its own."""
+        its = self.module
+        if any(written_buffers(one.program) for one in self.captured.values()):
+            its = copy.deepcopy(its)
+        return lambda method, *args: self._called(its, method, args)
+
+    def _called(self, its: Any, method: str, args: Sequence[Any]) -> Any:
+        program = self.captured[method].program
+        given = [
+            leaf
+            for (_, tree), arg in zip(inputs_of(program), args, strict=True)
+            for leaf in trees.leaves_of(tree, arg)
+        ]
+        positional, named = pytree.tree_unflatten(given, program.core.call_spec.in_spec)
+        made = getattr(its, method)(*positional, **named)
+        return trees.packed(program.result, pytree.tree_leaves(made))
+
+    def refuses(self, error: str) -> bool:
+        """Whether an error is one of the model's checks."""
+        return any(text in error for text in self.texts)
+
+
+def enter(
+    module: torch.nn.Module,
+    examples: Mapping[str, Sequence[Example]],
+    asked: Sequence[Wanted],
+    fixed: bool,
+    comparison: Comparison,
+    stage: Callable[[str], None],
+) -> Entered:
+    """Raises Refused."""
+    captured: dict[str, Captured] = {}
+    for method, rows in examples.items():
+        stage("exporting the module")
+        captured[method] = capture(module, method, rows[0], asked, fixed)
+    entered = Entered(module, captured, [])
+    for method, rows in examples.items():
+        entered.calls += _calls(method, captured[method].program, rows)
+    stage("trying small sizes")
+    for method, one in captured.items():
+        least = _least(entered, method, comparison)
+        captured[method] = replace(one, program=replace(one.program, least=least))
+    entered.notes = [line for name, one in captured.items() for line in _notes(name, one)]
+    return entered
+
+
+def _calls(method: str, program: Program, rows: Sequence[Example]) -> Iterator[Call]:
+    spec = program.core.call_spec.in_spec
+    for number, row in enumerate(rows):
+        leaves, its = pytree.tree_flatten((row.args, dict(row.kwargs)))
+        if its != spec:
+            why = f"call {number} of {method} has other arguments than the first one"
+            raise Refused("example inputs", why)
+        args = tuple(trees.packed(tree, leaves) for _, tree in inputs_of(program))
+        yield Call(method, number, "own", args)
+
+
+def _least(entered: Entered, method: str, comparison: Comparison) -> dict[str, int]:
+    """Symbol -> the least size with which the program is right, where it is not 0."""
+    program = entered.captured[method].program
+    first = next(call for call in entered.calls if call.method == method)
+    found: dict[str, int] = {}
+    for symbol, places in _symbols(program).items():
+        for size in _SMALL:
+            leaves = [
+                leaf
+                for (_, tree), arg in zip(inputs_of(program), first.args, strict=True)
+                for leaf in trees.leaves_of(tree, arg)
+            ]
+            for number, dim in places:
+                leaves[number] = with_size(leaves[number], dim, size)
+            args = tuple(trees.packed(tree, leaves) for _, tree in inputs_of(program))
+            call = Call(method, 0, "small", args)
+            if not _right(entered, call, comparison):
+                found[symbol] = size + 1
+                break
+    return found
+
+
+def _right(entered: Entered, call: Call, comparison: Comparison) -> bool:
+    """Whether a model gives what the module gives, or the module nothing."""
+    expected = run(entered.eager(), call)
+    if expected.error:
+        return True
+    built = entered.build()
+    seen = run(lambda method, *args: getattr(built, method)(*args), call)
+    if seen.error:
+        return entered.refuses(seen.error)
+    return not comparison.compare(expected.value, seen.value).bad
+
+
+def _symbols(program: Program) -> dict[str, list[tuple[int, int]]]:
+    """Of open sizes, the places that have it: (leaf, dimension)."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for number, value in enumerate(user_values(program.exported)):
+        for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found.setdefault(str(size.node.expr), []).append((number, dim))
+    return found
+
+
+def _notes(method: str, one: Captured) -> Iterator[str]:
+    """What people should know of a method."""
+    program = one.program
+    prefix = "" if method == "forward" else f"{method}: "
+    for name, tree in inputs_of(program):
+        if isinstance(tree, trees.Branch):
+            yield f"{prefix}{name} is {trees.told(tree)}"
+    if isinstance(program.result, trees.Branch):
+        yield f"{prefix}the result is {trees.told(program.result)}"
+    for (name, dim), why in one.why.items():
+        value = user_values(program.exported)[leaf_names(program).index(name)]
+        if why:
+            place = f"fixed by {why}" if not is_torchs(why) else "fixed by torch's own modules"
+            place = why if why.startswith("the example") else place
+            yield f"{prefix}size {dim} of {name} is always {int(value.shape[dim])}: {place}"
+    places = _symbols(program)
+    for symbol, least in program.least.items():
+        number, dim = places[symbol][0]
+        name = leaf_names(program)[number]
+        yield f"{prefix}size {dim} of {name} is at least {least}: with less it would differ"

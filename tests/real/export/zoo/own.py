@@ -1,0 +1,322 @@
+"""Modules of our own for the zoo: one for each kind of node that a program of torch.export has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from architectures import Architecture
+from torch import Tensor, nn
+from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+
+
+class Counter(nn.Module):
+    """A buffer that is added to, and one that is replaced: torch.export mistakes the latter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3))
+        self.register_buffer("last", torch.zeros(3), persistent=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        before = self.last
+        self.last = x * 1.0
+        self.count.add_(x)
+        return self.count * 2, before
+
+
+class Swap(nn.Module):
+    """Two buffers that get what the other had, and views of them that are given out."""
+
+    a: Tensor
+    b: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("a", torch.arange(4.0))
+        self.register_buffer("b", -torch.arange(4.0))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        before = self.a.clone()
+        self.a.copy_(self.b)
+        self.b.copy_(before)
+        return self.a.view(2, 2) + x, self.b[1:]
+
+
+class Cache(nn.Module):
+    """A key-value cache that is written at a place which the caller gives."""
+
+    keys: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.Linear(8, 8)
+        self.register_buffer("keys", torch.zeros(1, 16, 8))
+
+    def forward(self, x: Tensor, at: Tensor) -> Tensor:
+        self.keys[:, at] = self.query(x)
+        return torch.softmax(x @ self.keys.transpose(1, 2), -1) @ self.keys
+
+
+class Streaming(nn.Module):
+    """A convolution over a stream, whose past is an argument that is changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(4, 4, 3)
+
+    def forward(self, x: Tensor, past: Tensor) -> Tensor:
+        whole = torch.cat([past, x], 2)
+        past.copy_(whole[:, :, -2:])
+        return self.layer(whole)
+
+
+class Branch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        def left(x: Tensor) -> Tensor:
+            return self.left(x).relu()
+
+        def right(x: Tensor) -> Tensor:
+            return torch.cond(x.min() > -1, lambda x: x + 1, lambda x: self.right(x), (x,))
+
+        return torch.cond(x.sum() > 0, left, right, (x,))
+
+
+class Loop(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        def goes_on(n: Tensor, x: Tensor) -> Tensor:
+            return (n < 5) & (x.abs().max() < 100)
+
+        def body(n: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            return n + 1, x * 2
+
+        return while_loop(goes_on, body, (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+class Scan(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        def step(state: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+            new = torch.tanh(self.cell(torch.cat([state, row], -1)))
+            return new, new * 2
+
+        return scan(step, torch.zeros(4), x)
+
+
+class Map(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return map_rows(lambda row, y: row.sort().values + y, x, y)
+
+
+class Items(nn.Module):
+    """Sizes that values give, with checks of its own."""
+
+    def forward(self, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        n = count.item()
+        torch._check(n >= 1)
+        torch._check(n <= x.shape[0])
+        kept = x[x[:, 0] > 0]
+        return x[:n] * 2, kept.sum(0)
+
+
+class Sizes(nn.Module):
+    """Arithmetic, and a way that depends on sizes."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, int]:
+        half = (x.shape[1] + 1) // 2
+        y = x[:, :half].flatten() if x.shape[0] % 2 == 0 else x[:, half:].flatten()
+        wide = nn.functional.pad(x, (0, -x.shape[1] % 8))
+        return y * (x.shape[1] ** 0.5), wide.view(x.shape[0], -1, 8), half
+
+
+class Tied(nn.Module):
+    """One weight with two names, one that is a view, and one that nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 8)
+        self.head = nn.Linear(8, 50, bias=False)
+        self.head.weight = self.words.weight
+        self.unused = nn.Linear(100, 100)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.words(x))
+
+
+@dataclass
+class Said:
+    best: Tensor
+    count: int
+    more: Tensor | None = None
+
+
+torch.export.register_dataclass(Said, serialized_type_name="zoo.Said")
+
+
+class Trees(nn.Module):
+    """Arguments and results that are nested."""
+
+    def forward(
+        self,
+        pair: tuple[Tensor, list[Tensor]],
+        named: dict[str, Tensor],
+        *,
+        scale: float = 2.0,
+        on: bool = True,
+        mask: Tensor | None = None,
+    ) -> dict[str, Any]:
+        x = pair[0] * scale + pair[1][0] - pair[1][1]
+        if on:
+            x = x + named["a"]
+        return {
+            "said": Said(x, 3),
+            "list": [x, x + 1],
+            "nothing": None,
+            "text": "t",
+            "b": named["b"],
+        }
+
+
+class Types(nn.Module):
+    """Dtypes: integers, bools, halves, doubles, and complex numbers."""
+
+    def forward(self, x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        z = torch.fft.rfft(x)
+        return (
+            *((x > 0), n.to(torch.int32) // 3, n % 3, x.half() * 2, x.double().sum(), n / 2),
+            *(torch.view_as_real(z * 2j), x.bfloat16(), n << 1, x.sign().to(torch.uint8)),
+        )
+
+
+class Modes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = x * 2
+        with torch.enable_grad():
+            y = y + 1
+        return y.detach()
+
+
+class Writes(nn.Module):
+    """Writes to parts of its own tensors."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        y[:, 0] = 5
+        y[0].add_(1)
+        y[y > 2] = 0
+        out = torch.zeros(x.shape[0], 3)
+        for n in range(3):
+            out[:, n] = y[:, n].sum()
+        return torch.cat([y, out], 1)
+
+
+class Coder(nn.Module):
+    """Two methods with a table in common."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20, 8)
+        self.layer = nn.Linear(8, 8)
+
+    def encode(self, x: Tensor) -> Tensor:
+        return self.layer(self.table(x)).mean(1)
+
+    def decode(self, state: Tensor, x: Tensor) -> Tensor:
+        return (self.table(x) + state[:, None]) @ self.table.weight.t()
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 6, 2, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(12, 5, batch_first=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        y, state = self.lstm(x)
+        return self.gru(y)[0], state
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x: Tensor, padding: Tensor) -> Tensor:
+        return self.layer(x, src_key_padding_mask=padding)
+
+
+class Random(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.rand_like(x) + torch.randn(x.shape[0], 1)
+
+
+class Resize(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        up = nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear")
+        to = nn.functional.interpolate(x, size=(7, 5), mode="nearest")
+        like = nn.functional.interpolate(to, size=x.shape[2:], mode="bicubic")
+        return (
+            up,
+            to,
+            like,
+            nn.functional.adaptive_avg_pool2d(x, (2, 3)),
+            nn.functional.unfold(x, 2),
+        )
+
+
+def _own(make: type[nn.Module], rows: Callable[[], Any]) -> Architecture:
+    return Architecture("own", lambda: make().eval(), rows)
+
+
+def _trees() -> Sequence[Any]:
+    def one() -> Tensor:
+        return torch.randn(2, 3)
+
+    return [{"pair": (one(), [one(), one()]), "named": {"a": one(), "b": one()}, "scale": 3.0}]
+
+
+def _coder() -> Mapping[str, Sequence[Any]]:
+    tokens = torch.randint(0, 20, (2, 5))
+    return {"encode": [(tokens,)], "decode": [(torch.randn(2, 8), tokens)]}
+
+
+OWN: Mapping[str, Architecture] = {
+    "counter": _own(Counter, lambda: [(torch.randn(3),) for _ in range(3)]),
+    "swap": _own(Swap, lambda: [(torch.randn(2, 2),) for _ in range(3)]),
+    "cache": _own(
+        Cache, lambda: [(torch.randn(1, 2, 8), torch.tensor([n, n + 1])) for n in (0, 2, 4)]
+    ),
+    "streaming": _own(
+        Streaming, lambda: [(torch.randn(1, 4, 5), torch.randn(1, 4, 2)) for _ in range(2)]
+    ),
+    "branch": _own(Branch, lambda: [(torch.full((2, 4), v),) for v in (1.0, -0.5, -2.0)]),
+    "loop": _own(Loop, lambda: [(torch.full((3,), v),) for v in (1.0, 90.0)]),
+    "scan": _own(Scan, lambda: [(torch.randn(5, 4),)]),
+    "map": _own(Map, lambda: [(torch.randn(3, 4), torch.randn(4))]),
+    "items": _own(Items, lambda: [(torch.randn(6, 2), torch.tensor(n)) for n in (3, 1)]),
+    "sizes": _own(Sizes, lambda: [(torch.randn(2, 11),)]),
+    "tied": _own(Tied, lambda: [(torch.randint(0, 50, (1, 4)),)]),
+    "trees": _own(Trees, _trees),
+    "types": _own(Types, lambda: [(torch.randn(2, 8), torch.randint(0, 99, (4,)))]),
+    "modes": _own(Modes, lambda: [(torch.randn(2, 3),)]),
+    "writes": _own(Writes, lambda: [(torch.randn(2, 4),)]),
+    "coder": _own(Coder, _coder),
+    "recurrent": _own(Recurrent, lambda: [(torch.randn(1, 5, 8),)]),
+    "attention": _own(
+        Attention, lambda: [(torch.randn(1, 5, 8), torch.zeros(1, 5, dtype=torch.bool))]
+    ),
+    "random": _own(Random, lambda: [(torch.randn(2, 3),)]),
+    "resize": _own(Resize, lambda: [(torch.randn(1, 3, 6, 8),)]),
+}
