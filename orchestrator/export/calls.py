@@ -22,8 +22,9 @@ _RANDOM = 3
 # How long models are timed, in seconds, and how often at least and at most.
 _TIMED_SECONDS = 0.2
 _ROUNDS = (3, 200)
-# What calls a method of a model.
+# What calls a method of a model, and what makes one that has a state of its own.
 Invoke = Callable[..., Any]
+Make = Callable[[], Invoke]
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,11 @@ class Outcome:
     error: str = ""
 
 
-def run(invoke: Invoke, call: Call) -> Outcome:
-    """What a call gives; each begins with the same random numbers."""
+def run(invoke: Invoke, call: Call, spoil: bool = False) -> Outcome:
+    """What a call gives; each begins with the same random numbers.
+
+    spoil  whether whoever called writes to the result then
+    """
     args = copied(call.args)
     torch.manual_seed(7)
     try:
@@ -153,7 +157,20 @@ def run(invoke: Invoke, call: Call) -> Outcome:
     except Exception as error:
         return Outcome(error=str(error) or type(error).__name__)
     # a copy: the model may write to it at its next call
-    return Outcome(copied([value, list(args)]))
+    outcome = Outcome(copied([value, list(args)]))
+    if spoil:
+        _spoil(value)
+    return outcome
+
+
+def _spoil(value: Any) -> None:
+    for tensor in tensors_of(value):
+        try:
+            with torch.no_grad():
+                tensor.logical_not_() if tensor.dtype == torch.bool else tensor.add_(1)
+        except RuntimeError:
+            # nobody can write to it: quantised, or several elements at one place
+            continue
 
 
 @dataclass
@@ -243,12 +260,14 @@ def lite(data: bytes) -> Invoke:
 
 
 def compared(
-    models: tuple[Invoke, Invoke, Invoke], calls: Sequence[Call], comparison: Comparison
+    right: Make, made: Make, calls: Sequence[Call], comparison: Comparison
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """What each call gave in all, and the first one that is wrong.
 
-    models  what is right, the same once more with a state of its own, and what was made of it
+    right  makes what is right, each time with a state of its own
+    made   makes what is to be like it
     """
+    models = (right(), right(), made())
     rows, wrong = [], None
     for call in calls:
         expected, again, seen = (run(model, call) for model in models)

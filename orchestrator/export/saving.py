@@ -24,14 +24,18 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch.jit._recursive import wrap_cpp_module
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
 from orchestrator.export.archive import reproducible
-from orchestrator.export.calls import Call, Comparison, Invoke, compared, further, lite
+from orchestrator.export.calls import Call, Invoke
+from orchestrator.export.comparing import Comparing, completed, made_of
+from orchestrator.export.freezing import frozen, inlined, unmark
 from orchestrator.export.refusal import Refused
 from orchestrator.export.static import Applied, Attempt, convert, settled
 from orchestrator.export.tolerances import TOLERANCES
@@ -99,18 +103,18 @@ def export(
     does.
     """
     eager = model.eager.eval()
-    calls = _calls(model.inputs)
+    given = _calls(model.inputs)
     stage("compiling the module")
-    compiled = _compiled(eager, model.compiled, calls)
-    every = [*calls, *further(calls, model.sizes == "any")]
-    comparison = Comparison(tolerances)
+    compiled = _compiled(eager, model.compiled, given)
+    calls = completed(compiled, given)
+    comparing = Comparing(compiled, calls, tolerances, model.sizes == "any")
 
     def checked(module: Any, applied: Applied) -> Attempt:
         saved = _bundled(module, calls)._save_to_buffer_for_lite_interpreter()
         data = saved if with_code else reproducible(saved, name)
         stage("comparing")
-        models = (_eager(eager), _eager(eager), lite(data))
-        return Attempt(data, applied, *compared(models, every, comparison))
+        right = partial(_eager, eager)
+        return Attempt(data, applied, *comparing(right, made_of(data, module, calls)))
 
     with torch.random.fork_rng(devices=[]):
         if with_code or model.canonical == "off":
@@ -192,7 +196,10 @@ def trace(model: torch.nn.Module, *inputs: torch.Tensor, **options: Any) -> torc
 
 def freeze(model: torch.nn.Module) -> torch.jit.ScriptModule:
     """The scripted model without its training branches; batch norm stays an operator."""
-    return torch.jit.freeze(torch.jit.script(model.eval()), optimize_numerics=False)
+    made: torch.jit.ScriptModule = frozen(torch.jit.script(model.eval()), ["forward"], fold=False)
+    for graph in inlined(made, ["forward"]):
+        unmark(graph)
+    return made
 
 
 def _calls(inputs: Inputs) -> list[Call]:
@@ -209,13 +216,43 @@ def _calls(inputs: Inputs) -> list[Call]:
 
 def _bundled(module: Any, calls: Sequence[Call]) -> Any:
     methods: dict[Any, list[tuple[Any, ...]]] = {}
+    none = [call.method for call in calls if not call.args]
+    if none:
+        module = _giving_nothing(module, none)
     for call in calls:
+        if not call.args:
+            continue
         # Bundling refuses real inputs for their size; this format says "as it is".
         row = tuple(
             InflatableArg(arg, "{}") if isinstance(arg, torch.Tensor) else arg for arg in call.args
         )
         methods.setdefault(call.method, []).append(row)
-    return bundle_inputs(module, {getattr(module, name): rows for name, rows in methods.items()})
+    rows: dict[Any, Any] = {getattr(module, name): rows for name, rows in methods.items()}
+    return bundle_inputs(module, {**rows, **{_Method(name, _ONE_NUMBER): None for name in none}})
+
+
+@dataclass(frozen=True)
+class _Method:
+    """A method without arguments, as `bundle_inputs` looks at one.
+
+    The parser of types in a file knows no empty tuple: this one takes a number, of which no call
+    is made.
+    """
+
+    name: str
+    schema: Any
+
+
+_ONE_NUMBER = torch._C.parse_schema("method(Any self, int none) -> ()")
+
+
+def _giving_nothing(module: Any, methods: Sequence[str]) -> Any:
+    """A module, as `bundle_inputs` copies it, with inputs of these methods: lists of nothing."""
+    made = wrap_cpp_module(torch._C._hack_do_not_use_clone_module_with_class(module._c, [], []))
+    for name in dict.fromkeys(methods):
+        empty = ", ".join(["torch.jit.annotate(List[int], [])"] * methods.count(name))
+        made.define(f"def _generate_bundled_inputs_for_{name}(self):\n    return [{empty}]\n")
+    return made
 
 
 def _eager(module: torch.nn.Module) -> Invoke:
