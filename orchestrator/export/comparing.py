@@ -34,12 +34,16 @@ class Comparing:
     sizes: bool = True
 
     def __call__(
-        self, right: Make, made: Make, probes: Sequence[Call] = ()
+        self,
+        right: Make,
+        made: Make,
+        probes: Sequence[Call] = (),
+        in_double: Make | None = None,
     ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """What each call gave in all, and the first one that is wrong."""
+        """As `calls.compared`."""
         comparison = Comparison(self.tolerances)
         every = [*self.own, *further(self.own, self.sizes), *probes]
-        rows, wrong = compared(right, made, every, comparison)
+        rows, wrong = compared(right, made, every, comparison, in_double)
         if wrong is not None:
             return rows, wrong
         methods = methods_of(self.module)
@@ -80,6 +84,16 @@ def made_of(data: bytes, module: Any, calls: Sequence[Call]) -> Make:
         return lambda method, *args: getattr(its, method)(*args)
 
     return script
+
+
+def in_double(file: str) -> Make:
+    """Makes models of a file in float64, of its TorchScript."""
+
+    def invoke_of() -> Invoke:
+        its = torch.jit.load(file).double()
+        return lambda method, *args: getattr(its, method)(*args)
+
+    return invoke_of
 
 
 def _untyped(value: Any) -> bool:

@@ -113,8 +113,9 @@ def export(
         saved = _bundled(module, calls)._save_to_buffer_for_lite_interpreter()
         data = saved if with_code else reproducible(saved, name)
         stage("comparing")
-        right = partial(_eager, eager)
-        return Attempt(data, applied, *comparing(right, made_of(data, module, calls)))
+        made = made_of(data, module, calls)
+        right, exact = partial(_eager, eager), partial(_in_double, eager)
+        return Attempt(data, applied, *comparing(right, made, in_double=exact))
 
     with torch.random.fork_rng(devices=[]):
         if with_code or model.canonical == "off":
@@ -261,6 +262,12 @@ def _eager(module: torch.nn.Module) -> Invoke:
         its = copy.deepcopy(module)
     except Exception:
         its = module
+    return lambda method, *args: getattr(its, method)(*args)
+
+
+def _in_double(module: torch.nn.Module) -> Invoke:
+    """Raises what torch does where it cannot be copied."""
+    its = copy.deepcopy(module).double()
     return lambda method, *args: getattr(its, method)(*args)
 
 

@@ -60,7 +60,7 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
 
     from orchestrator.export.archive import reproducible
     from orchestrator.export.calls import least_times, lite, own_calls
-    from orchestrator.export.comparing import Comparing, completed, made_of
+    from orchestrator.export.comparing import Comparing, completed, in_double, made_of
     from orchestrator.export.refusal import Refused
     from orchestrator.export.static import Applied, Attempt, convert, settled
     from orchestrator.export.values import to_json
@@ -96,7 +96,8 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
             raise Refused("convert", str(error)) from error
         stage("comparing")
         probes = tracing.probes if tracing else ()
-        return Attempt(data, applied, *comparing(right, made_of(data, made, own), probes))
+        seen, exact = made_of(data, made, own), in_double(request["model"])
+        return Attempt(data, applied, *comparing(right, seen, probes, exact))
 
     try:
         best, folded = settled(attempt, frozenset(request["without"]))
