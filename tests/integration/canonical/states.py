@@ -158,6 +158,14 @@ class Optionals(nn.Module):
         return x * n + self.calls
 
 
+class Unpools(nn.Module):
+    """No state, but an operator that has no deterministic algorithm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        values, places = nn.functional.max_pool2d_with_indices(x, [2, 2])
+        return nn.functional.max_unpool2d(values, places, [2, 2])
+
+
 def frozen_by_torch(made: nn.Module, example: tuple[Any, ...]) -> bool:
     """Whether the comparison takes what torch.jit.freeze makes of a module."""
     script = torch.jit.script(made.eval())
@@ -181,6 +189,7 @@ def results() -> Iterator[dict[str, Any]]:
         (InList(), (x,)),
         (Lazy(), (x,)),
         (Shifts(), (torch.rand(1, 2),)),
+        (Unpools(), (torch.rand(1, 1, 4, 4),)),
     ):
         told = {"module": type(made).__name__, "torchs": frozen_by_torch(made, example)}
         try:
