@@ -30,8 +30,9 @@ from orchestrator.load.checks import (
 )
 from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import check_new_app
-from orchestrator.models.checks import require_inputs
+from orchestrator.models.checks import file_operators, require_inputs, require_no_files
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.models.source_lines import operator_places
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
@@ -344,6 +345,8 @@ def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
     for path in asked.models:
         try:
             info = read_model(cwd / path, dialect.models, name=str(path))
+            opening = file_operators(info)
+            require_no_files(info, opening, operator_places(cwd / path, opening))
             example = not info.has_bundled_inputs
             require_inputs(info, declared=example and bool(_example(info)))
             require_loadable(

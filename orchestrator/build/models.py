@@ -14,10 +14,12 @@ from orchestrator.canonical.lock import Shipped, shipped_model
 from orchestrator.load.declared import App, Workspace
 from orchestrator.models.checks import (
     Misfit,
+    file_operators,
     forbidden_operators,
     misfits,
     require_allowed,
     require_inputs,
+    require_no_files,
 )
 from orchestrator.models.coverage import unrun_methods
 from orchestrator.models.info import ModelInfo, read_archive_version, read_model
@@ -71,6 +73,12 @@ class Models:
         path = shipped.path
         if (app.name, path) not in self._read:
             info = read_model(path, runtime.dialect.models, name=self._shown(path))
+            opening = file_operators(info, app.config.extra)
+            places = {
+                **operator_places(shipped.declared, opening),
+                **operator_places(path, opening),
+            }
+            require_no_files(info, opening, places)
             given = model.inputs != "bundled" or shipped.inputs is not None
             require_inputs(info, declared=given)
             version = runtime.version

@@ -16,14 +16,16 @@ from orchestrator.build.runtime import Runtime
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.workspace import FILE
-from orchestrator.models.checks import require_inputs
+from orchestrator.models.checks import file_operators, require_inputs, require_no_files
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
-from orchestrator.system.reading import read_text
+from orchestrator.models.source_lines import operator_places
+from orchestrator.system.reading import parse_json, read_text
 from orchestrator.trace.lock import lock_path, parse_lock
 from orchestrator.trace.reading import LONGEST
 from orchestrator.values.config import MOST_ELEMENTS, ModelConfig
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
+from orchestrator.verify.given_calls import fault_in_calls
 from orchestrator.verify.npy import read_npy
 from orchestrator.verify.png import read_png
 
@@ -78,6 +80,7 @@ def app_subject(here: Invocation, app: App, model: ModelConfig, inputs: Sequence
     given = read_inputs(inputs)
     shipped = here.models.shipped(app, model)
     info = here.models.info(app, model)
+    _require_methods(info, given, inputs)
     trace = readable_lock(lock_path(app.folder, model.name))
     current = trace is not None and trace.identity == here.models.trace_identity(app, model)
     return Subject(
@@ -105,7 +108,10 @@ def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequenc
     except UnreadableModelError as error:
         error.hint = "check the path, and the file's permissions"
         raise
+    opening = file_operators(info)
+    require_no_files(info, opening, operator_places(path, opening))
     require_inputs(info, declared=given is not None)
+    _require_methods(info, given, inputs)
     others = other_offers(here.workspace, version.version)
     require_loadable(info, runtime.kernels, version, others, FILE, runtime.own_classes)
     trace = next(
@@ -130,6 +136,12 @@ def read_inputs(paths: Sequence[Path]) -> bytes | None:
             raise _unfit(paths[0], error.strerror or str(error)) from None
         if len(text) > _LONGEST_INPUTS or not text.lstrip().startswith(b"["):
             raise _unfit(paths[0], f"a file of {len(text):,} bytes that is no list")
+        try:
+            fault = fault_in_calls(parse_json(text))
+        except ValueError as error:
+            fault = f"invalid JSON: {error}"
+        if fault:
+            raise _unfit(paths[0], fault)
         return text
     arguments, elements = list[dict[str, Any]](), 0
     for path in paths:
@@ -142,6 +154,20 @@ def read_inputs(paths: Sequence[Path]) -> bytes | None:
         if elements > MOST_ELEMENTS:
             raise _unfit(path, f"more than {MOST_ELEMENTS:,} elements with those before it")
     return json.dumps([{"method": "forward", "args": arguments}]).encode()
+
+
+def _require_methods(info: ModelInfo, given: bytes | None, inputs: Sequence[Path]) -> None:
+    """Raises InputsUnfitError where calls are of no method of the model, or have more arguments."""
+    functions = {function.name: function for function in info.functions}
+    for call in parse_json(given) if given is not None else ():
+        method, count = call["method"], len(call["args"])
+        function = functions.get(method)
+        if function is None:
+            own = ", ".join(one.name for one in info.own_methods)
+            raise _unfit(inputs[0], f"a call of {method[:60]}; the model has {own[:200]}")
+        most = len(function.arguments) - 1
+        if 0 <= most < count:
+            raise _unfit(inputs[0], f"{method} with {count} arguments; it takes {most}")
 
 
 # The files that are an argument each, by their suffixes.

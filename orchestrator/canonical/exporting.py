@@ -99,7 +99,7 @@ class ExportedCall(Declared):
 
     call: Line
     inputs: Tuple[Line]
-    result: Literal["same", "not taken", "differs by itself", "refused"]
+    result: Literal["same", "flat", "too small", "not taken", "differs by itself", "refused"]
     largest: float | None = Field(None, ge=0)
     why: Line | None = None
 

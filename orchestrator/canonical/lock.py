@@ -66,11 +66,13 @@ class Rewrite(Declared):
 
 class ComparedCall(Declared):
     """A call of both models. `largest` is the largest difference, rounded up; `not taken`: the
-    model does not take such inputs, `differs by itself`: it gives other values each time."""
+    model does not take such inputs, `differs by itself`: it gives other values each time. Two are
+    the same, but prove little: `flat` is one number everywhere, `too small` has numbers that are as
+    small as the tolerance, and nobody knows the model's rounding error."""
 
     call: Line
     inputs: Tuple[Line]
-    result: Literal["same", "not taken", "differs by itself"]
+    result: Literal["same", "flat", "too small", "not taken", "differs by itself"]
     largest: float | None = Field(None, ge=0)
 
 

@@ -26,6 +26,10 @@ class NotAGitTreeError(OrchestratorError):
     """A folder is not inside a git working tree."""
 
 
+class ForeignTreeError(OrchestratorError):
+    """git refuses a working tree that belongs to another user."""
+
+
 class UnknownRevisionError(OrchestratorError):
     """The repository has no such commit."""
 
@@ -62,6 +66,12 @@ class GitTree:
                 else "check its spelling, or fetch it first"
             ),
         )
+
+    def common(self, commit: str) -> str:
+        """The last commit that a commit and the tree's own history share; where they share none, or
+        it was not fetched, the commit itself."""
+        found = self._run("merge-base", commit, "HEAD")
+        return found.stdout.decode().strip() if found.code == 0 else commit
 
     def files(self, commit: str, *paths: str) -> dict[str, str]:
         """path -> blob, of the folder's files in a commit; of `paths` alone where given."""
@@ -111,18 +121,32 @@ class GitTree:
 
 
 def git_tree(folder: Path, env: Mapping[str, str], runner: CommandRunner = LOCAL) -> GitTree:
-    """The working tree around a folder. Raises GitMissingError, NotAGitTreeError."""
+    """The working tree around a folder.
+
+    Raises GitMissingError, NotAGitTreeError, ForeignTreeError.
+    """
     done = _git(("rev-parse", "--show-toplevel"), folder, env, runner)
     if done.code:
         said = done.err
+        if "dubious ownership" in said:
+            raise ForeignTreeError(
+                "git refuses this workspace's working tree: it belongs to another user",
+                seen=str(folder),
+                hint="trust it: `git config --global --add safe.directory"
+                f" {_named_by_git(said) or folder}`",
+            )
         raise NotAGitTreeError(
             "this workspace is not in a git working tree",
             seen=str(folder),
             hint="run it in a clone of the repository",
-            # git has other reasons to refuse: the folder is another user's
             details=None if "not a git repository" in said else said,
         )
     return GitTree(folder, Path(os.fsdecode(done.stdout.removesuffix(b"\n"))), env, runner)
+
+
+def _named_by_git(said: str) -> str:
+    """The folder that git's own advice names, as a shell reads it."""
+    return said.rpartition("safe.directory ")[2].strip() if "safe.directory " in said else ""
 
 
 def _git(

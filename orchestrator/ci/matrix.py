@@ -27,6 +27,10 @@ _PROJECT: Final = "pyproject.toml"
 REQUIREMENTS: Final = "orchestrator-requirements.txt"
 
 
+class NoRevisionError(OrchestratorError):
+    """`--since` is empty."""
+
+
 def matrix_since(
     context: Context, head: Workspace, revision: str, also: Iterable[str] = ()
 ) -> Matrix:
@@ -34,15 +38,25 @@ def matrix_since(
 
     also: files of the workspace, besides the list that its script installs from, that touch
     everything when they change.
-    Raises GitMissingError, NotAGitTreeError, UnknownRevisionError, and the faults of apps that were
-    broken since: their jobs are unknown, so no job would report the fault.
+    The comparison is with the last commit that the revision and this history share: what the
+    revision's branch changed since is no change of this one.
+    Raises GitMissingError, NotAGitTreeError, ForeignTreeError, NoRevisionError,
+    UnknownRevisionError, and the faults of apps that were broken since: their jobs are unknown, so
+    no job would report the fault.
     """
+    if not revision.strip():
+        raise NoRevisionError(
+            "there is no commit to compare with: --since is empty",
+            expected="a commit, a branch or a tag",
+            hint="where a CI system names none (manual, scheduled, merge-queue and tag runs), give"
+            " a branch, `--since origin/main`, or for everything forty zeros",
+        )
     tree = git_tree(context.root, context.env, context.runner)
-    if revision and not revision.strip("0"):
+    if not revision.strip("0"):
         # what GitHub and GitLab give as the commit before a branch's first push
         raise_all([fault for faults in head.broken.values() for fault in faults])
         return Matrix(None, touched(head, Change(None, (), ("no commit to compare with",))))
-    commit = tree.commit(revision)
+    commit = tree.common(tree.commit(revision))
     paths = tree.changed(commit)
     files = tree.files(commit)
     with _workspace_of(tree, commit, files, context) as (base, why):

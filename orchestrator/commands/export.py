@@ -244,6 +244,14 @@ def _text(made: ExportedModel) -> Sequence[str]:
         lines.append(
             f"  {counts['unsteady']} more were not: the module gives other values each time"
         )
+    if counts["flat"]:
+        lines.append(
+            f"  {counts['flat']} more prove little: the module gives one number everywhere"
+        )
+    if counts["too_small"]:
+        lines.append(
+            f"  {counts['too_small']} more prove nothing: the numbers are as small as the tolerance"
+        )
     lines += [f"  {one}" for one in (*made.result.notes, *made.rewrites, *made.left)]
     return [*lines, "next:", *(f"  {step}" for step in _steps(made))]
 
@@ -256,6 +264,8 @@ def _compared(made: ExportedModel) -> dict[str, int]:
         "not_taken": sum(call.result == "not taken" for call in calls),
         "refused": sum(call.result == "refused" for call in calls),
         "unsteady": sum(call.result == "differs by itself" for call in calls),
+        "flat": sum(call.result == "flat" for call in calls),
+        "too_small": sum(call.result == "too small" for call in calls),
     }
 
 

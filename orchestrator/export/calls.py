@@ -6,13 +6,14 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch.jit.mobile import _load_for_lite_interpreter
 
 from orchestrator.export.refusal import Refused
+from orchestrator.export.tolerances import NO_ROUNDING, TELLING
 from orchestrator.export.values import DTYPE_NAMES, changed, copied, from_json, shapes, tensors_of
 
 _GETTER = "get_all_bundled_inputs_for_"
@@ -22,8 +23,11 @@ _RANDOM = 3
 # How long models are timed, in seconds, and how often at least and at most.
 _TIMED_SECONDS = 0.2
 _ROUNDS = (3, 200)
-# What calls a method of a model.
+# How much larger another order of the same sums may have its rounding error.
+_LUCK = 50
+# What calls a method of a model, and what makes one that has a state of its own.
 Invoke = Callable[..., Any]
+Make = Callable[[], Invoke]
 
 
 @dataclass(frozen=True)
@@ -143,8 +147,11 @@ class Outcome:
     error: str = ""
 
 
-def run(invoke: Invoke, call: Call) -> Outcome:
-    """What a call gives; each begins with the same random numbers."""
+def run(invoke: Invoke, call: Call, spoil: bool = False) -> Outcome:
+    """What a call gives; each begins with the same random numbers.
+
+    spoil  whether whoever called writes to the result then
+    """
     args = copied(call.args)
     torch.manual_seed(7)
     try:
@@ -153,18 +160,38 @@ def run(invoke: Invoke, call: Call) -> Outcome:
     except Exception as error:
         return Outcome(error=str(error) or type(error).__name__)
     # a copy: the model may write to it at its next call
-    return Outcome(copied([value, list(args)]))
+    outcome = Outcome(copied([value, list(args)]))
+    if spoil:
+        _spoil(value)
+    return outcome
+
+
+def _spoil(value: Any) -> None:
+    for tensor in tensors_of(value):
+        try:
+            with torch.no_grad():
+                tensor.logical_not_() if tensor.dtype == torch.bool else tensor.add_(1)
+        except RuntimeError:
+            # nobody can write to it: quantised, or several elements at one place
+            continue
 
 
 @dataclass
 class Difference:
-    """The largest difference, and the worst place that is not tolerated."""
+    """The largest difference, the worst place that is not tolerated, and the first one whose
+    numbers are as small as the tolerance: path -> the difference, and as text."""
 
     largest: float = 0.0
     bad: str = ""
+    small: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def note(self, path: str, what: str) -> None:
         self.bad = self.bad or f"{path}: {what}"
+
+    def is_rounding(self, path: str, error: float) -> bool:
+        """Whether a small difference is like the rounding error of the module itself, which may
+        have been lucky."""
+        return self.small[path][0] <= _LUCK * error
 
 
 class Comparison:
@@ -216,6 +243,9 @@ class Comparison:
         name = DTYPE_NAMES.get(left.dtype, "")
         relative, absolute = self.tolerances.get(name, (0.0, 0.0))
         if left.is_quantized:
+            told = [_steps(one) for one in (left, right)]
+            if told[0] != told[1]:
+                found.note(path, f"{told[0]}, and now {told[1]}")
             left, right = left.int_repr(), right.int_repr()
         if left.is_complex():
             left, right = torch.view_as_real(left), torch.view_as_real(right)
@@ -230,10 +260,33 @@ class Comparison:
         measured = apart[~steady & apart.isfinite()]
         if measured.numel():
             found.largest = max(found.largest, float(measured.max()))
+        telling = min(absolute, TELLING * scale) if relative else absolute
+        small = ~steady & ~(apart <= telling + relative * scale)
         if bool(wrong.any()):
-            where = tuple(int(n) for n in wrong.nonzero()[0])
-            index = f"[{', '.join(map(str, where))}]" if where else ""
-            found.note(f"{path}{index}", f"{float(one[where])!r}, and now {float(other[where])!r}")
+            found.note(*_told(path, one, other, wrong))
+        elif bool(small.any()) and scale < NO_ROUNDING * absolute:
+            if scale:
+                found.note(*_told(path, one, other, small))
+        elif bool(small.any()):
+            at, text = _told(path, one, other, small)
+            found.small[path] = (float(apart[small].max()), f"{at}: {text}")
+
+
+def _told(
+    path: str, one: torch.Tensor, other: torch.Tensor, wrong: torch.Tensor
+) -> tuple[str, str]:
+    """The first place that is wrong, and how."""
+    where = tuple(int(n) for n in wrong.nonzero()[0])
+    index = f"[{', '.join(map(str, where))}]" if where else ""
+    return f"{path}{index}", f"{float(one[where])!r}, and now {float(other[where])!r}"
+
+
+def _steps(tensor: torch.Tensor) -> str:
+    """How the integers of a quantised tensor are read."""
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return f"steps of {tensor.q_scale()!r} from {tensor.q_zero_point()}"
+    scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return f"steps of {scales.tolist()} from {zeros.tolist()}"
 
 
 def lite(data: bytes) -> Invoke:
@@ -242,30 +295,43 @@ def lite(data: bytes) -> Invoke:
     return invoke
 
 
+def is_flat(value: Any) -> bool:
+    """Whether all tensors of real numbers in a result are one number each, and some are longer."""
+    found = [one for one in tensors_of(value) if one.is_floating_point() and one.numel()]
+    return any(one.numel() > 1 for one in found) and all(
+        bool((one == one.flatten()[0]).all()) for one in found
+    )
+
+
 def compared(
-    models: tuple[Invoke, Invoke, Invoke],
+    right: Make,
+    made: Make,
     calls: Sequence[Call],
     comparison: Comparison,
+    in_double: Make | None = None,
     refuses: Callable[[str], bool] = lambda error: False,
-    fresh: Callable[[], Invoke] | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """What each call gave in all, and the first one that is wrong.
 
-    models   what is right, the same once more with a state of its own, and what was made of it
-    refuses  whether an error is a check of what was made: such sizes it does not take
-    fresh    gives what is right with a state that nobody else has
+    right      makes what is right, each time with a state of its own
+    made       makes what is to be like it
+    in_double  makes what is right in float64, which tells what is a rounding error
+    refuses    whether an error is a check of what was made: such sizes it does not take
     """
+    models = (right(), right(), made())
     rows, wrong = [], None
+    taken: list[Call] = []
     for call in calls:
         row: dict[str, Any] = {"call": call.name, "inputs": shapes(call.args)}
         seen = run(models[2], call)
         if seen.error and call.kind != "own" and refuses(seen.error):
             # the others are not called: they may keep something from call to call
-            if fresh is not None and run(fresh(), call).error:
+            if run(right(), call).error:
                 rows.append(row | {"result": "not taken"})
             else:
                 rows.append(row | {"result": "refused", "why": _first_line(seen.error)})
             continue
+        taken.append(call)
         expected, again = (run(model, call) for model in models[:2])
         if expected.error:
             # the model does not take these inputs; what happens then is nobody's business
@@ -273,6 +339,7 @@ def compared(
                 raise Refused("original", expected.error, call=call.name)
             rows.append(row | {"result": "not taken"})
             continue
+        result = "flat" if call.kind == "own" and is_flat(expected.value[0]) else "same"
         if seen.error:
             bad, largest = f"it fails: {_first_line(seen.error)}", 0.0
         elif comparison.compare(expected.value, again.value).bad:
@@ -281,14 +348,72 @@ def compared(
         else:
             difference = comparison.compare(expected.value, seen.value)
             bad, largest = difference.bad, difference.largest
+            if difference.small and not bad:
+                exactly = _last_in_double(in_double, taken)
+                bad, untold = _small(difference, expected.value, exactly)
+                result = "too small" if untold else result
         if bad and wrong is None:
             wrong = {"call": call.name, "inputs": row["inputs"], "difference": bad}
-        rows.append(row | {"result": "wrong" if bad else "same", "largest": largest})
+        rows.append(row | {"result": "wrong" if bad else result, "largest": largest})
     return rows, wrong
 
 
 def _first_line(error: str) -> str:
     return error.strip().splitlines()[0]
+
+
+def _small(difference: Difference, expected: Any, exactly: Outcome) -> tuple[str, bool]:
+    """What of small numbers differs by more than they would by rounding; and whether nobody knows.
+
+    exactly  what the call gives in float64
+    """
+    if exactly.error:
+        return "", True
+    errors = rounding(expected[0], exactly.value[0], "output")
+    errors |= rounding(expected[1], exactly.value[1], "arguments afterwards")
+    for path, (_, text) in difference.small.items():
+        if path not in errors:
+            return "", True
+        if not difference.is_rounding(path, errors[path]):
+            return text, False
+    return "", False
+
+
+def rounding(value: Any, exact: Any, path: str) -> dict[str, float]:
+    """Path -> the largest error of its tensor."""
+    if isinstance(value, torch.Tensor):
+        if not isinstance(exact, torch.Tensor) or value.shape != exact.shape:
+            return {}
+        apart = (value.double() - exact.double()).abs()
+        finite = apart[apart.isfinite()]
+        return {path: float(finite.max()) if finite.numel() else 0.0}
+    items: list[tuple[Any, Any, Any]] = []
+    if isinstance(value, list | tuple) and isinstance(exact, list | tuple):
+        items = [(n, a, b) for n, (a, b) in enumerate(zip(value, exact, strict=False))]
+    elif isinstance(value, dict) and isinstance(exact, dict):
+        items = [(repr(key), value[key], exact[key]) for key in value if key in exact]
+    found: dict[str, float] = {}
+    for key, one, other in items:
+        found |= rounding(one, other, f"{path}[{key}]")
+    return found
+
+
+def _last_in_double(make: Make | None, calls: Sequence[Call]) -> Outcome:
+    """What the last call gives in float64, after the others."""
+    try:
+        invoke = make() if make else None
+    except Exception as error:
+        return Outcome(error=str(error) or type(error).__name__)
+    if invoke is None:
+        return Outcome(error="there is no such model")
+    return [run(invoke, _doubled(call)) for call in calls][-1]
+
+
+def _doubled(call: Call) -> Call:
+    def double(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.double() if tensor.dtype == torch.float32 else tensor
+
+    return replace(call, args=tuple(changed(one, double) for one in call.args))
 
 
 def least_times(models: Sequence[Invoke], calls: Sequence[Call]) -> list[float]:

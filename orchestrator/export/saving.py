@@ -23,14 +23,18 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch.jit._recursive import wrap_cpp_module
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
 from orchestrator.export.archive import reproducible
-from orchestrator.export.calls import Call, Comparison, Invoke, compared, further, lite
+from orchestrator.export.calls import Call, Comparison, Invoke, Make
+from orchestrator.export.comparing import Comparing, completed, made_of
+from orchestrator.export.freezing import frozen, inlined, unmark
 from orchestrator.export.program.capture import Example, argument_names
 from orchestrator.export.program.door import enter
 from orchestrator.export.program.sizes import wanted
@@ -143,16 +147,16 @@ def _saved(
     comparison = Comparison(tolerances)
     with torch.random.fork_rng(devices=[]):
         made = _compiled(model, comparison, stage)
-        every = [*made.calls, *further(made.calls, model.sizes == "any")]
+        sizes = model.sizes == "any"
+        comparing = Comparing(made.build(), made.calls, tolerances, sizes, made.refuses)
 
         def checked(module: Any, applied: Applied) -> Attempt:
             saved = _bundled(module, made.calls)._save_to_buffer_for_lite_interpreter()
             data = saved if with_code else reproducible(saved, name)
             stage("comparing")
-            models = (made.eager(), made.eager(), lite(data))
-            return Attempt(
-                data, applied, *compared(models, every, comparison, made.refuses, made.eager)
-            )
+            seen = made_of(data, module, made.calls)
+            found = comparing(made.eager, seen, in_double=made.in_double)
+            return Attempt(data, applied, *found)
 
         if with_code or model.canonical == "off":
             best, folded = checked(made.build(), Applied()), False
@@ -218,7 +222,9 @@ def prepare() -> None:
     """Fixed seed and one thread, so that weights and inputs are the same on every run."""
     torch.manual_seed(1131)
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    # without a word where there is no such algorithm: the user did not ask for one
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    warnings.filterwarnings("ignore", message=".*does not have a deterministic implementation")
     # The lite interpreter is what these models are for; torch 2.13 deprecates it.
     warnings.filterwarnings("ignore", message="Lite Interpreter is deprecated")
 
@@ -231,7 +237,10 @@ def trace(model: torch.nn.Module, *inputs: torch.Tensor, **options: Any) -> torc
 
 def freeze(model: torch.nn.Module) -> torch.jit.ScriptModule:
     """The scripted model without its training branches; batch norm stays an operator."""
-    return torch.jit.freeze(torch.jit.script(model.eval()), optimize_numerics=False)
+    made: torch.jit.ScriptModule = frozen(torch.jit.script(model.eval()), ["forward"], fold=False)
+    for graph in inlined(made, ["forward"]):
+        unmark(graph)
+    return made
 
 
 @dataclass(frozen=True)
@@ -239,14 +248,15 @@ class _Compiled:
     """A module that was compiled.
 
     build    gives it, used by nobody else
-    eager    gives what calls the module's methods, as the model's are called
+    eager, in_double  give what calls the module's methods, as the model's are called
     refuses  whether an error is a check of the model's
     """
 
     via: str
     calls: Sequence[Call]
     build: Callable[[], Any]
-    eager: Callable[[], Invoke]
+    eager: Make
+    in_double: Make
     refuses: Callable[[str], bool] = lambda error: False
     notes: list[str] = field(default_factory=list)
 
@@ -282,7 +292,9 @@ def _by_export(
     asked = [wanted(text, True) for text in model.dynamic]
     asked += [wanted(text, False) for text in model.fixed]
     made = enter(eager, rows, asked, model.sizes == "fixed", comparison, stage)
-    return _Compiled("export", made.calls, made.build, made.eager, made.refuses, made.notes)
+    return _Compiled(
+        "export", made.calls, made.build, made.eager, made.in_double, made.refuses, made.notes
+    )
 
 
 def _by_torchscript(
@@ -303,7 +315,8 @@ def _by_torchscript(
     def build() -> Any:
         return torch.jit.load(io.BytesIO(buffer.getvalue()))
 
-    return _Compiled(how, calls, build, lambda: _eager(eager))
+    calls = completed(module, calls)
+    return _Compiled(how, calls, build, partial(_eager, eager), partial(_in_double, eager))
 
 
 def _rows(eager: torch.nn.Module, inputs: Inputs) -> dict[str, list[Example]]:
@@ -338,13 +351,43 @@ def _positional(function: Any, row: Example) -> tuple[Any, ...]:
 
 def _bundled(module: Any, calls: Sequence[Call]) -> Any:
     methods: dict[Any, list[tuple[Any, ...]]] = {}
+    none = [call.method for call in calls if not call.args]
+    if none:
+        module = _giving_nothing(module, none)
     for call in calls:
+        if not call.args:
+            continue
         # Bundling refuses real inputs for their size; this format says "as it is".
         row = tuple(
             InflatableArg(arg, "{}") if isinstance(arg, torch.Tensor) else arg for arg in call.args
         )
         methods.setdefault(call.method, []).append(row)
-    return bundle_inputs(module, {getattr(module, name): rows for name, rows in methods.items()})
+    rows: dict[Any, Any] = {getattr(module, name): rows for name, rows in methods.items()}
+    return bundle_inputs(module, {**rows, **{_Method(name, _ONE_NUMBER): None for name in none}})
+
+
+@dataclass(frozen=True)
+class _Method:
+    """A method without arguments, as `bundle_inputs` looks at one.
+
+    The parser of types in a file knows no empty tuple: this one takes a number, of which no call
+    is made.
+    """
+
+    name: str
+    schema: Any
+
+
+_ONE_NUMBER = torch._C.parse_schema("method(Any self, int none) -> ()")
+
+
+def _giving_nothing(module: Any, methods: Sequence[str]) -> Any:
+    """A module, as `bundle_inputs` copies it, with inputs of these methods: lists of nothing."""
+    made = wrap_cpp_module(torch._C._hack_do_not_use_clone_module_with_class(module._c, [], []))
+    for name in dict.fromkeys(methods):
+        empty = ", ".join(["torch.jit.annotate(List[int], [])"] * methods.count(name))
+        made.define(f"def _generate_bundled_inputs_for_{name}(self):\n    return [{empty}]\n")
+    return made
 
 
 def _eager(module: torch.nn.Module) -> Invoke:
@@ -353,4 +396,10 @@ def _eager(module: torch.nn.Module) -> Invoke:
         its = copy.deepcopy(module)
     except Exception:
         its = module
+    return lambda method, *args: getattr(its, method)(*args)
+
+
+def _in_double(module: torch.nn.Module) -> Invoke:
+    """Raises what torch does where it cannot be copied."""
+    its = copy.deepcopy(module).double()
     return lambda method, *args: getattr(its, method)(*args)

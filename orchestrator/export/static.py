@@ -16,18 +16,15 @@ from typing import Any
 import torch
 
 from orchestrator.export.changes import Change, is_constant, is_list, known, plain
+from orchestrator.export.freezing import frozen, inlined, is_mark, unmark
 from orchestrator.export.graphs import Graph, Node, Value, nodes, operator_of
 from orchestrator.export.lowering import lower, operators_of
 from orchestrator.export.lowering_table import LOWERINGS
+from orchestrator.export.methods import methods_of
 from orchestrator.export.refusal import Refused
 from orchestrator.export.shapes import sized
 from orchestrator.export.sized import apply_sized
 
-# What torch/utils/bundled_inputs.py adds to a model; as in models/methods.py.
-_BUNDLING = re.compile(
-    r"_generate_bundled_inputs(_for_\w+)?|get_all_bundled_inputs(_for_\w+)?"
-    r"|get_num_bundled_inputs|get_bundled_inputs_functions_and_info|_inflate_helper_\w+"
-)
 # Conversion ends when no rule applies; each makes the graph simpler, so this is never reached.
 _MOST_ROUNDS = 100
 
@@ -676,13 +673,12 @@ def convert(
     replace  traces a method's graph; None: it stays as it is
     """
     module = loaded.eval()
-    methods = [m for m in module._c._method_names() if not _BUNDLING.fullmatch(m)]
+    methods = methods_of(module)
     if not methods:
         raise Refused("nothing", "the model has no method of its own")
-    kept = [method for method in methods if method != "forward"]
-    before = _calls(_inlined(module, methods))
-    frozen = torch.jit.freeze(module, preserved_attrs=kept, optimize_numerics=fold)
-    graphs = _inlined(frozen, methods)
+    before = _calls(inlined(module, methods))
+    made = frozen(module, methods, fold)
+    graphs = inlined(made, methods)
     left = _calls(graphs)
     for operator, calls in before.items():
         if calls > left.get(operator, 0):
@@ -690,6 +686,8 @@ def convert(
             applied.note("freeze", operator, (), why, calls - left.get(operator, 0))
     _lower(graphs, pytorch, applied)
     if replace is not None:
+        for graph in graphs:
+            unmark(graph)
         _trace(dict(zip(methods, graphs, strict=True)), replace, without, applied)
         _lower(graphs, pytorch, applied)
     if "mutation" not in without:
@@ -698,8 +696,10 @@ def convert(
     _rewrite(graphs, without, applied)
     for graph in graphs:
         _tidy(graph)
+        unmark(graph)
+        torch._C._jit_pass_dce(graph)
         torch._C._jit_pass_lint(graph)
-    return frozen
+    return made
 
 
 def _trace(
@@ -763,19 +763,12 @@ def settled(
     return best, folded
 
 
-def _inlined(module: Any, methods: Sequence[str]) -> list[Graph]:
-    graphs = [module._c._get_method(method).graph for method in methods]
-    for graph in graphs:
-        torch._C._jit_pass_inline(graph)
-    return graphs
-
-
 def _calls(graphs: Sequence[Graph]) -> dict[str, int]:
     """Operator -> calls."""
     found: dict[str, int] = {}
     for graph in graphs:
         for node in nodes(graph):
-            if node.kind().startswith("aten::"):
+            if node.kind().startswith("aten::") and not is_mark(node):
                 found[operator_of(node)] = found.get(operator_of(node), 0) + 1
     return found
 

@@ -11,6 +11,12 @@ _FLOAT16: Final = (1e-2, 1e-3)
 _FLOAT32: Final = (1e-4, 1e-5)
 _FLOAT64: Final = (1e-9, 1e-12)
 _ONE_STEP: Final = (0.0, 1.0)
+# The absolute tolerance is for rounding errors of numbers that are larger than the result. Where
+# it is more than this part of the largest number of a tensor, it proves nothing: a difference that
+# only the tolerance allows is told.
+TELLING: Final = 0.01
+# Below this part of the tolerance, no usual number's rounding error is as large: then it differs.
+NO_ROUNDING: Final = 0.001
 
 # dtype -> relative and absolute tolerance; PyTorch's names.
 TOLERANCES: Final[Mapping[str, tuple[float, float]]] = {

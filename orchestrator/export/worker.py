@@ -59,14 +59,8 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     import torch
 
     from orchestrator.export.archive import reproducible
-    from orchestrator.export.calls import (
-        Comparison,
-        compared,
-        further,
-        least_times,
-        lite,
-        own_calls,
-    )
+    from orchestrator.export.calls import least_times, lite, own_calls
+    from orchestrator.export.comparing import Comparing, completed, in_double, made_of
     from orchestrator.export.refusal import Refused
     from orchestrator.export.static import Applied, Attempt, convert, settled
     from orchestrator.export.values import to_json
@@ -82,12 +76,12 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     except RuntimeError as error:
         raise Refused("load", str(error)) from error
     stage("making its inputs")
-    own = own_calls(module, request["declared"])
+    own = completed(module, own_calls(module, request["declared"]))
     if not own:
         raise Refused("no inputs", "")
     inputs = [{"method": one.method, "args": [to_json(arg) for arg in one.args]} for one in own]
-    calls = [*own, *further(own)]
-    comparison = Comparison(request["tolerances"])
+    comparing = Comparing(module, own, request["tolerances"])
+    right = made_of(original, module, own)
 
     def attempt(without: frozenset[str], fold: bool) -> Attempt:
         applied = Applied()
@@ -101,9 +95,9 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         except RuntimeError as error:
             raise Refused("convert", str(error)) from error
         stage("comparing")
-        models = (lite(original), lite(original), lite(data))
-        every = [*calls, *(tracing.probes if tracing else ())]
-        return Attempt(data, applied, *compared(models, every, comparison))
+        probes = tracing.probes if tracing else ()
+        seen, exact = made_of(data, made, own), in_double(request["model"])
+        return Attempt(data, applied, *comparing(right, seen, probes, exact))
 
     try:
         best, folded = settled(attempt, frozenset(request["without"]))

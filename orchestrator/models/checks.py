@@ -42,6 +42,8 @@ _NAMESPACE_ADVICE: Final = dict.fromkeys(
     "runtime is built without these libraries: save the scripted model as it is, or give "
     'optimize_for_mobile no backend but "CPU"',
 )
+# Operators that open files by a name, with the rights of whoever runs the model, without overload.
+_OF_FILES: Final = frozenset({"aten::from_file", "aten::save"})
 # What pack_padded_sequence makes.
 _SEQUENCE: Final = "__torch__.torch.nn.utils.rnn.PackedSequence"
 _EMPTY: Final = "()"
@@ -86,6 +88,10 @@ class MissingArgumentsError(OrchestratorError):
 
 class ForbiddenOperatorError(OrchestratorError):
     """A model names operators that its app forbids."""
+
+
+class FileOperatorError(OrchestratorError):
+    """A model names operators that open files, which its app does not ask for."""
 
 
 class LapackMissingError(OrchestratorError):
@@ -299,6 +305,41 @@ def require_allowed(
         seen=_some(map(str, found)),
         hint="express that part of the model in other operators, or take them out of `forbid:`",
         details="\n".join(lines[:_MOST_SHOWN]),
+    )
+
+
+def file_operators(info: ModelInfo, asked: Collection[str] = ()) -> tuple[OperatorName, ...]:
+    """The operators of a model that open files; asked: those that its app names under `extra:`."""
+    return tuple(
+        operator
+        for operator in info.root_operators
+        if operator.qualified in _OF_FILES and not {operator, operator.qualified} & {*asked}
+    )
+
+
+def require_no_files(
+    info: ModelInfo,
+    found: Sequence[OperatorName],
+    places: Mapping[OperatorName, Sequence[Place]],
+) -> None:
+    """Raises `FileOperatorError` where there are such operators, before anything runs them.
+
+    places: as in `require_allowed`
+    """
+    if not found:
+        return
+    users = _users(info, found)
+    raise FileOperatorError(
+        "this model opens files, with the rights of whoever runs it",
+        place=info.place,
+        expected="a model that computes from its arguments and weights",
+        seen=_some(
+            f"{operator} in {users[operator]}"
+            + "".join(f", at {one.file}:{one.line}" for one in places.get(operator, ()))
+            for operator in found
+        ),
+        hint="read the file outside of the model, and pass a tensor; if the app means it, name the"
+        " operator under `extra:` in app.yaml, with the reason",
     )
 
 

@@ -88,6 +88,7 @@ class CanonicalRow:
                     summed, in torch's lite interpreter
     compared, not_taken, unsteady  calls that gave the same, that the model refuses, and that give
                     other values each time
+    proving_little  of those compared, the ones whose numbers are all one, or too small to tell
     """
 
     app: str
@@ -109,6 +110,7 @@ class CanonicalRow:
     rewrites: tuple[RewriteLine, ...]
     left: tuple[OmittedRewrite, ...] = ()
     microseconds: tuple[float, float] | None = None
+    proving_little: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ def to_json(report: CanonicalReport) -> str:
     "operators_before": [s], "operators_after": [s], "in_place_before": n,
     "in_place_after": n, "bytes_before": n, "bytes_after": n, "library_saved_estimate": n,
     "largest_difference": x, "calls_compared": n, "calls_not_taken": n, "calls_unsteady": n,
+    "calls_proving_little": n,
     "rewrites": [{"name": s, "from": s, "to": [s], "calls": n, "why": s}],
     "left_out": [{"name": s, "bytes": n, "forbidden": s|null}],
     "microseconds_before": x|null, "microseconds_after": x|null}],
@@ -187,6 +190,7 @@ def _json(row: CanonicalRow) -> dict[str, Any]:
         "calls_compared": row.compared,
         "calls_not_taken": row.not_taken,
         "calls_unsteady": row.unsteady,
+        "calls_proving_little": row.proving_little,
         "rewrites": [rewrite_value(line) for line in row.rewrites],
         "left_out": [asdict(one) for one in row.left],
         "microseconds_before": row.microseconds and row.microseconds[0],
@@ -263,6 +267,11 @@ def _lines(report: CanonicalReport) -> Iterator[str]:
             )
         if row.not_taken:
             yield f"  {row.not_taken} more calls were not compared: the model takes no such inputs"
+        if row.proving_little:
+            yield (
+                f"  {row.proving_little} of them prove little: the model gives one number"
+                " everywhere, or numbers as small as the tolerance"
+            )
         if row.unsteady:
             yield f"  {row.unsteady} calls were not compared: they give other values each time"
     for app in report.apps:

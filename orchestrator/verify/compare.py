@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.export.tolerances import TOLERANCES
+from orchestrator.export.tolerances import NO_ROUNDING, TELLING, TOLERANCES
 from orchestrator.values.elements import FORMATS
 
 
@@ -36,6 +36,13 @@ class Tolerance:
 
     rtol: float
     atol: float
+
+    def for_numbers_up_to(self, largest: float) -> Tolerance:
+        """The tolerance of a tensor: not an absolute one where that is larger than all of its
+        numbers, and these are smaller than any rounding error of usual ones."""
+        if 0 < largest < NO_ROUNDING * self.atol and self.rtol:
+            return replace(self, atol=TELLING * largest)
+        return self
 
     def holds(self, expected: float, seen: float, largest: float = 0.0) -> bool:
         if math.isnan(expected) or math.isnan(seen):
@@ -250,12 +257,12 @@ def _elements(
     if len(left) != len(right):
         raise ValueError(f"a tensor of shape {list(shape)} has {len(right)} numbers")
     _, width, usual = _DTYPES[dtype]
-    tolerance = at.tolerance(usual)
+    largest = max((abs(a) for a in left if math.isfinite(a)), default=0.0)
+    tolerance = at.tolerance(usual.for_numbers_up_to(largest))
     wrong = [
         i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not tolerance.holds(a, b)
     ]
     if wrong:
-        largest = max((abs(a) for a in left if math.isfinite(a)), default=0.0)
         wrong = [i for i in wrong if not tolerance.holds(left[i], right[i], largest)]
     if not wrong:
         return

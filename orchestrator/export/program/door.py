@@ -57,6 +57,11 @@ class Entered:
             its = copy.deepcopy(its)
         return lambda method, *args: self._called(its, method, args)
 
+    def in_double(self) -> Invoke:
+        """The same in float64. Raises what torch does where the module cannot be copied."""
+        its = copy.deepcopy(self.module).double()
+        return lambda method, *args: self._called(its, method, args)
+
     def _called(self, its: Any, method: str, args: Sequence[Any]) -> Any:
         program = self.captured[method].program
         given = [

@@ -31,7 +31,9 @@ from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_files import forget_old, forget_old_bases
 from orchestrator.build.subject import InputsUnfitError, Subject, read_inputs
 from orchestrator.build.timed import Seen, TimedLibrary
+from orchestrator.models.info import read_model
 from orchestrator.plan.development import NAME
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.lock import write_lock
 from orchestrator.trace.recording import RecordedWork
@@ -552,6 +554,58 @@ def test_other_files_are_no_inputs(tmp_path: Path, names: tuple[str, ...], seen:
     with pytest.raises(InputsUnfitError) as caught:
         read_inputs([tmp_path / name for name in names])
     assert caught.value.seen == seen
+
+
+@pytest.mark.parametrize(
+    ("calls", "seen"),
+    [
+        ("[]", "an empty list"),
+        ("[3]", "call 0: no object with `method` and `args`"),
+        ('[{"method": "forward"}]', "call 0: not a text as `method` and a list as `args`"),
+        (
+            '[{"method": "forward", "args": [3]}]',
+            'forward[0], argument 1: 3 is no object with a kind, as {"int": 3} is',
+        ),
+        (
+            '[{"method": "f", "args": []}, {"method": "f", "args": [{"int": true}]}]',
+            "f[1], argument 1: True is no int",
+        ),
+        (
+            '[{"method": "f", "args": [{"none": true}, {"list": [{"number": 3}]}]}]',
+            "f[0], argument 2: number is no kind: these are none, bool, int, double, string,"
+            " tensor, list, tuple, dict",
+        ),
+        (
+            '[{"method": "f", "args": [{"tensor": {"dtype": "float32", "shape": [2],'
+            ' "data": "AAAAAA=="}}]}]',
+            "f[0], argument 1: float32[2] has 8 bytes, and there are 4",
+        ),
+        ("[{", "invalid JSON"),
+    ],
+)
+def test_calls_are_refused_before_anything_runs(tmp_path: Path, calls: str, seen: str) -> None:
+    (tmp_path / "x.json").write_text(calls)
+    with pytest.raises(InputsUnfitError) as caught:
+        read_inputs([tmp_path / "x.json"])
+    assert str(caught.value.seen).startswith(seen)
+
+
+def test_calls_are_of_the_models_own_methods() -> None:
+    info = read_model(
+        Path(__file__).parents[3] / "apps/camera/models/classifier.ptl", DIALECT.models
+    )
+    for method, count, seen in (
+        ("embed", 1, "a call of embed; the model has forward"),
+        ("forward", 2, "forward with 2 arguments; it takes 1"),
+        ("forward", 1, None),
+    ):
+        given = json.dumps([{"method": method, "args": count * [{"int": 3}]}]).encode()
+        if seen is None:
+            subject_module._require_methods(info, given, [Path("x.json")])
+            continue
+        with pytest.raises(InputsUnfitError) as caught:
+            subject_module._require_methods(info, given, [Path("x.json")])
+        assert caught.value.seen == seen
 
 
 def on_machine(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:

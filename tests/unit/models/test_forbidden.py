@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -14,15 +15,19 @@ from orchestrator import cli
 from orchestrator.canonical.lock import write_canonical
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
+    FileOperatorError,
     ForbiddenOperatorError,
+    file_operators,
     forbidden_operators,
     require_allowed,
+    require_no_files,
 )
 from orchestrator.models.info import read_model
 from orchestrator.models.source_lines import operator_places
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 MODEL = ROOT / "tests/golden/fits/mapped.ptl"
+OPENS = MODEL.with_name("opens.ptl")
 
 
 @pytest.mark.parametrize("name", ["aten::mul", "aten::mul.Scalar"])
@@ -46,6 +51,40 @@ def test_what_no_model_names_may_be_forbidden() -> None:
     found = forbidden_operators(info, {"aten::rand": "never", "aten::mul.Tensor": "other overload"})
     assert found == {}
     require_allowed(info, found, {})
+
+
+def test_a_model_that_opens_files() -> None:
+    info = read_model(OPENS, DIALECT.models, name="opens.ptl")
+    found = file_operators(info)
+    with pytest.raises(FileOperatorError) as caught:
+        require_no_files(info, found, operator_places(OPENS, found))
+    assert caught.value.render() == (
+        "opens.ptl: error: this model opens files, with the rights of whoever runs it\n"
+        "  expected: a model that computes from its arguments and weights\n"
+        "  seen:     aten::from_file in forward, at /src/opens.py:6\n"
+        "  do:       read the file outside of the model, and pass a tensor; if the app means it,"
+        " name the operator under `extra:` in app.yaml, with the reason"
+    )
+    assert file_operators(info, ["aten::from_file"]) == ()
+    assert file_operators(info, ["aten::relu"]) == found
+
+
+def test_a_model_that_opens_files_is_refused_before_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "workspace"
+    file, env = camera_workspace(root, "")
+    shutil.copy(OPENS, file.parent / "models/classifier.ptl")
+    for words in (
+        ["new-app", "opens", "--model", str(OPENS)],
+        ["trace", "//apps/camera"],
+        ["run", str(OPENS)],
+    ):
+        assert cli.main(words, env=env, cwd=root) == 1, words
+        assert "this model opens files" in capsys.readouterr().err, words
+    file.write_text(file.read_text() + "extra:\n  aten::from_file: a table of ours\n")
+    cli.main(["plan", "//apps/camera:linux-x86_64"], env=env, cwd=root)
+    assert "this model opens files" not in capsys.readouterr().err
 
 
 def test_every_verb_that_reads_models_or_locks_refuses(

@@ -97,6 +97,19 @@ def test_a_small_element_has_the_error_of_its_tensors_large_ones() -> None:
     assert len(differences(numbers, tensor("int32", [2], 10**6, 1))) == 1
 
 
+def test_numbers_below_every_tolerance_are_compared_by_their_own_scale() -> None:
+    expected = tensor("float32", [2], 3e-10, 1e-10)
+    assert differences(expected, tensor("float32", [2], 3.01e-10, 1e-10)) == []
+    assert differences(expected, tensor("float32", [2], 3.1e-10, 1e-10)) == [
+        "forward[0] output[0]: value: expected 2.999999970665357e-10,"
+        " seen 3.099999978939394e-10, at most 1e-11 apart"
+    ]
+    assert len(differences(expected, tensor("float32", [2], 0.0, 0.0))) == 1
+    # a rounding error where PyTorch had none, and one of usual numbers
+    assert differences(tensor("float32", [1], 0.0), tensor("float32", [1], 6e-8)) == []
+    assert differences(tensor("float32", [1], 6e-8), tensor("float32", [1], 1.2e-7)) == []
+
+
 def test_bfloat16_is_the_upper_half_of_a_float() -> None:
     # 1.0, 1.0078125 (the next one), 1.125
     assert differences(tensor("bfloat16", [1], 0x3F80), tensor("bfloat16", [1], 0x3F81)) == []
