@@ -388,7 +388,10 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
         return None
     path = str(error.filename) if error.filename is not None else "a file"
     seen = error.strerror
-    in_cache = cache is not None and Path(path).is_relative_to(cache)
+    # or a folder that would have to be made for it: with HOME=/ that is /.cache
+    in_cache = cache is not None and (
+        Path(path).is_relative_to(cache) or cache.is_relative_to(path)
+    )
     if error.errno in _NO_SPACE:
         return NoSpaceError(
             f"no space left to write {path}",

@@ -31,7 +31,9 @@ from orchestrator.load.checks import (
 from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import check_new_app
 from orchestrator.models.checks import file_operators, require_inputs, require_no_files
+from orchestrator.models.devices import foreign_devices
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.models.listing import read_listings
 from orchestrator.models.source_lines import operator_places
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.closure import registry
@@ -104,11 +106,13 @@ class NewModel:
 
     file     below the app's folder
     example  whether app.yaml has example inputs for it, whose shapes are not the model's
+    devices  those that its code names and no library has
     """
 
     file: str
     info: ModelInfo
     example: bool
+    devices: tuple[str, ...] = ()
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -365,6 +369,7 @@ def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
         except OrchestratorError as error:
             faults.append(error)
         else:
-            read.append(NewModel(f"models/{path.name}", info, example))
+            devices = foreign_devices(info, read_listings(cwd / path))
+            read.append(NewModel(f"models/{path.name}", info, example, devices))
     raise_all(faults)
     return tuple(read)

@@ -33,6 +33,7 @@ from orchestrator.models.coverage import (
     coverage_of,
     methods_covered,
 )
+from orchestrator.models.devices import foreign_devices
 from orchestrator.models.listing import Listing
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
@@ -91,6 +92,7 @@ class TracedModel:
     uncompared  places in its outputs that differ from run to run, or that cannot be looked into
     misfits     its calls that the runtime cannot make, which no input reached
     methods     what of each method ran
+    devices     those that its code names and no library has, wherever the inputs lead
     """
 
     trace: Trace
@@ -98,6 +100,7 @@ class TracedModel:
     uncompared: tuple[str, ...]
     misfits: tuple[str, ...]
     methods: tuple[MethodCoverage, ...] = ()
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -348,7 +351,9 @@ def _trace_model(
     )
     misfits = tuple(map(str, here.models.misfits(app, model)))
     methods = methods_covered(coverage, listings)
-    return TracedModel(trace, changes, uncompared(runs), misfits, methods), packed
+    devices = foreign_devices(here.models.info(app, model), listings)
+    unsteady = uncompared(runs)
+    return TracedModel(trace, changes, unsteady, misfits, methods, devices), packed
 
 
 def _identity(here: Invocation, app: App, model: ModelConfig) -> TraceIdentity:

@@ -208,6 +208,16 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 hint="check their shapes and dtypes",
                 details=text if len(lines) > 1 else None,
             )
+        case "script" if asked.compiled == "trace":
+            raise NotScriptableError(
+                "torch cannot trace this module",
+                place=place,
+                expected="tensors as inputs and results, also in lists, tuples and dictionaries",
+                seen=_seen(lines[0], facts),
+                hint="write that line otherwise, or leave --trace away: scripting takes numbers,"
+                " texts and several methods",
+                details=done.err[-2000:] or None,
+            )
         case "script":
             raise NotScriptableError(
                 "TorchScript cannot compile this module",

@@ -13,6 +13,7 @@ from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
+from orchestrator.report.devices import devices_line
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "new-app"
@@ -75,6 +76,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     print(f"created {added.place}, for {', '.join(added.targets)}")
     for model in added.models:
         print(f"  {visible(_facts(model))}")
+        if model.devices:
+            print(f"    {devices_line(model.devices)}")
     print("next:", *(f"  {step}" for step in _steps(added)), sep="\n")
     return ExitCode.OK
 
@@ -116,6 +119,7 @@ def _to_json(added: NewApp) -> dict[str, Any]:
                 "methods": list(model.methods),
                 "inputs": model.inputs,
                 "example_inputs": model.example,
+                "foreign_devices": list(model.devices),
             }
             for model in added.models
         ],

@@ -19,6 +19,7 @@ from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
 from orchestrator.report.coverage import ModelCoverage, require, value_of
+from orchestrator.report.devices import devices_line
 from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import workspace_lock
 
@@ -114,6 +115,7 @@ def _row(traced: TracedApp) -> dict[str, Any]:
                 "coverage": value_of(_coverage(traced, model)),
                 "uncompared": list(model.uncompared),
                 "cannot_run": list(model.misfits),
+                "foreign_devices": list(model.devices),
                 "changes": None if model.changes is None else [asdict(c) for c in model.changes],
             }
             for model in traced.models
@@ -154,6 +156,8 @@ def print_traced(traced: TracedApp) -> None:
                 "    never ran, and would fail in this runtime: "
                 f"{visible(', '.join(model.misfits))}"
             )
+        if model.devices:
+            print(f"    {devices_line(model.devices)}")
         if model.changes:
             print(f"    changed in the lock: {visible('; '.join(map(str, model.changes)))}")
     if traced.errors:

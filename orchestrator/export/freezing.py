@@ -63,9 +63,9 @@ def _mark(graph: Graph, changing: set[str]) -> None:
     fresh = _computed_once(graph, changing)
     if not fresh:
         return
-    aliases, given = graph.alias_db(), list(_given(graph))
+    aliases, seen = graph.alias_db(), list(given(graph))
     marked = [
-        value for value in fresh if any(aliases.may_contain_alias(value, one) for one in given)
+        value for value in fresh if any(aliases.may_contain_alias(value, one) for one in seen)
     ]
     for value in marked:
         node = value.node()
@@ -86,7 +86,7 @@ def is_mark(node: Node) -> bool:
     return node.kind() == _MARK and not node.hasUses()
 
 
-def _given(graph: Graph) -> Iterator[Value]:
+def given(graph: Graph) -> Iterator[Value]:
     """What others get to see."""
     yield from graph.outputs()
     for node in nodes(graph):

@@ -23,6 +23,7 @@ from orchestrator.export.lowering_table import LOWERINGS
 from orchestrator.export.methods import methods_of
 from orchestrator.export.refusal import Refused
 from orchestrator.export.shapes import sized
+from orchestrator.export.sharing import share_constants
 from orchestrator.export.sized import apply_sized
 
 # Conversion ends when no rule applies; each makes the graph simpler, so this is never reached.
@@ -699,6 +700,7 @@ def convert(
         unmark(graph)
         torch._C._jit_pass_dce(graph)
         torch._C._jit_pass_lint(graph)
+    share_constants(graphs)
     return made
 
 

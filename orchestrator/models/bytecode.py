@@ -11,11 +11,12 @@ the one of `torch/csrc/jit/mobile/import.cpp` (`parseMethods`) and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
-from orchestrator.models.inert import Value
+from orchestrator.models.inert import Value, device_of
 from orchestrator.models.instructions import (
     Tables,
     instruction_fault,
@@ -69,7 +70,8 @@ class Function:
 
     `arguments` has `self` first and, like `returns`, is empty where an old file has no schema.
     `types` are the type texts that its instructions refer to, `methods` what they look up on an
-    object, by name: (instruction, method).
+    object, by name: (instruction, method). `devices` are constants that they load: (instruction,
+    device).
     """
 
     qualified: str
@@ -78,6 +80,7 @@ class Function:
     arguments: tuple[Argument, ...]
     returns: tuple[str, ...]
     methods: tuple[tuple[int, str], ...] = ()
+    devices: tuple[tuple[int, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -119,8 +122,22 @@ class _Code:
     types: tuple[str, ...]
     instructions: tuple[Value, ...]
     methods: tuple[tuple[int, str], ...]
+    devices: tuple[tuple[int, str], ...]
     constants: int
     registers: int
+
+
+def _devices_loaded(
+    instructions: tuple[Value, ...], constants: tuple[Value, ...]
+) -> Iterator[tuple[int, str]]:
+    """Of the instructions that load a device among the constants: number, device."""
+    devices = {number: device_of(value) for number, value in enumerate(constants)}
+    if not any(devices.values()):
+        return
+    for number, instruction in enumerate(instructions):
+        match instruction:
+            case ("LOADC", int() as index, *_) if devices.get(index):
+                yield number, str(devices[index])
 
 
 class _Parser:
@@ -169,6 +186,7 @@ class _Parser:
             arguments=self._arguments(schema, 0, "arguments"),
             returns=tuple(row.type for row in self._arguments(schema, 1, "returns")),
             methods=code.methods,
+            devices=code.devices,
         )
 
     def _code(self, value: Value) -> _Code:
@@ -187,6 +205,7 @@ class _Parser:
                 types=tuple(self._type(row) for row in types),
                 instructions=instructions,
                 methods=methods_called(instructions, constants),
+                devices=tuple(_devices_loaded(instructions, constants)),
                 constants=len(constants),
                 registers=registers,
             )

@@ -105,6 +105,14 @@ class Call:
     argument: Value
 
 
+def device_of(value: object) -> str | None:
+    """The device that a value is, `cuda:0`; None for other values."""
+    match value:
+        case Call(Global("torch", "device"), (str() as kind, *index)):
+            return ":".join((kind, *map(str, index)))
+    return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """A dictionary as its pairs in order; keys are not hashed, for they may be anything."""

@@ -76,6 +76,7 @@ class ModelInfo:
                   objects say it
     own_methods   what an app can call, without the methods that bundling of inputs added
     bundled_call  a call with the first of the inputs inside, where it is known
+    held_devices  devices among its attributes
     has_torchscript  whether the file holds its TorchScript beside the bytecode (`code/`)
     """
 
@@ -94,6 +95,7 @@ class ModelInfo:
     own_methods: tuple[Method, ...]
     bundled_call: MethodCall | None
     has_torchscript: bool
+    held_devices: tuple[str, ...] = ()
 
     @property
     def root_operators(self) -> tuple[OperatorName, ...]:
@@ -190,6 +192,7 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
         own_methods=methods_of(functions, _class_of(data.value)),
         bundled_call=_first_call(bundled, functions, data.value),
         has_torchscript=scripted,
+        held_devices=tuple(sorted(data.devices)),
     )
 
 

@@ -31,6 +31,7 @@ from orchestrator.models.inert import (
     Global,
     Pairs,
     Value,
+    device_of,
     nesting_fault,
 )
 from orchestrator.models.tensors import STORAGE, TENSORS, Tensors
@@ -66,6 +67,7 @@ class Pickle:
 
     enums  the classes of enums that it holds a member of
     types  the type texts of its lists and dictionaries
+    devices  those that it names
     """
 
     value: Value
@@ -74,6 +76,7 @@ class Pickle:
     versions: frozenset[tuple[str, str]]
     enums: frozenset[str]
     types: frozenset[str]
+    devices: frozenset[str]
 
 
 def read_pickle(
@@ -103,6 +106,7 @@ def read_pickle(
         frozenset(machine.versions),
         frozenset(machine.enums),
         frozenset(machine.types.values()),
+        frozenset(machine.devices),
     )
 
 
@@ -127,6 +131,7 @@ class _Machine:
         self.attributes = 0
         self.versions: set[tuple[str, str]] = set()
         self.enums: set[str] = set()
+        self.devices: set[str] = set()
 
     def run(self, steps: Steps) -> Value:
         if self._take(2) != b"\x80\x02":
@@ -327,7 +332,11 @@ class _Machine:
                     self.versions.add((function.qualified, str(version)))
         if function.module == TENSORS:
             self._count_tensor()
-        self._stack.append(called(function, argument, self.types))
+        made = called(function, argument, self.types)
+        device = device_of(made)
+        if device is not None:
+            self.devices.add(device)
+        self._stack.append(made)
 
     def persistent(self) -> None:
         self._count_tensor()

@@ -49,6 +49,12 @@ def test_the_comparison_sees_what_torch_shares(said: list[dict[str, Any]]) -> No
     assert right == {"Ring", "Lazy", "Unpools"}
 
 
+def test_equal_weights_of_several_methods_are_one_record(said: list[dict[str, Any]]) -> None:
+    """A convolution of 64 x 2 x 3 x 3, once; and what is given away twice, of 500 numbers each."""
+    (records,) = (one["records"] for one in said if "records" in one)
+    assert records == [2000, 2000, 4608]
+
+
 def test_calls_without_arguments_and_with_default_ones_are_bundled(
     said: list[dict[str, Any]],
 ) -> None:

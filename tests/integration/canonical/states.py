@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -166,6 +167,40 @@ class Unpools(nn.Module):
         return nn.functional.max_unpool2d(values, places, [2, 2])
 
 
+class Features(nn.Module):
+    """Weights that are folded for each of two methods; two equal tensors that are given away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(2, 64, 3)
+        self.norm = nn.BatchNorm2d(64)
+        self.register_buffer("a", torch.ones(500))
+        self.register_buffer("b", torch.ones(500))
+
+    @torch.jit.export
+    def features(self, x: Tensor) -> Tensor:
+        return self.norm(self.layer(x))
+
+    @torch.jit.export
+    def given_a(self) -> Tensor:
+        return self.a
+
+    @torch.jit.export
+    def given_b(self) -> Tensor:
+        return self.b
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.features(x).sum(1)
+
+
+def sizes_of_records(made: nn.Module, example: tuple[Any, ...]) -> list[int]:
+    """Bytes of the file's larger records of tensors."""
+    data = export("m", Export(made, [example])).data
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sizes = {one.filename: one.file_size for one in archive.infolist()}
+    return sorted(n for name, n in sizes.items() if ".pkl" not in name and n > 1000)
+
+
 def frozen_by_torch(made: nn.Module, example: tuple[Any, ...]) -> bool:
     """Whether the comparison takes what torch.jit.freeze makes of a module."""
     script = torch.jit.script(made.eval())
@@ -221,5 +256,6 @@ def calls_of_optionals() -> Iterator[dict[str, Any]]:
 
 if __name__ == "__main__":
     prepare()
+    print(json.dumps({"records": sizes_of_records(Features(), (torch.rand(1, 2, 4, 4),))}))
     for one in (*results(), *calls_of_optionals()):
         print(json.dumps(one))

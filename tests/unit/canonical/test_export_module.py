@@ -161,6 +161,14 @@ def test_dimensions_that_contradict_each_other(run: Export) -> None:
     )
 
 
+def test_a_module_that_cannot_be_traced_is_not_told_to_be_traced(run: Export) -> None:
+    error = {"kind": "script", "text": "Type 'Tuple[int]' cannot be traced"}
+    told = refused(run, NotScriptableError, error, compiled="trace")
+    assert told.splitlines()[0].endswith("error: torch cannot trace this module")
+    assert "or leave --trace away" in told
+    assert "pass --trace" not in told
+
+
 def test_a_branch_that_a_trace_would_lose(run: Export) -> None:
     error = {"kind": "control flow", "text": "if x > 0:", "file": "/src/nets.py", "line": 4}
     text = refused(run, ControlFlowError, error)

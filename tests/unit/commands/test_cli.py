@@ -522,6 +522,17 @@ def test_what_is_of_the_cache_can_be_elsewhere(
     assert capsys.readouterr().err.endswith(f"  do:       {advice}\n")
 
 
+def test_a_folder_that_the_cache_would_be_made_in_is_of_the_cache(
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As with HOME=/, where nobody named a folder."""
+    verb(_raise(OSError(errno.EACCES, "no", "/.cache")))
+    assert cli.main(["work"], env={"HOME": "/"}, cwd=workspace) == 1
+    assert "or set ORCHESTRATOR_CACHE to a folder that you own" in capsys.readouterr().err
+
+
 FAILURE = OrchestratorError(
     "it went wrong", place=Place("f", 1, 2), seen="x", hint="do it right", facts={"bytes": 7}
 )
