@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <string>
 
+#include <c10/util/C++17.h>
 #include <c10/util/string_utils.h>
 
 namespace std {
@@ -37,6 +38,9 @@ std::string lta_to_string(Number number) {
 
 namespace c10 {
 using std::lta_to_string;
+namespace guts { // PyTorch 1.13 has one of its own there
+using std::lta_to_string;
+} // namespace guts
 } // namespace c10
 
 #define to_string lta_to_string
