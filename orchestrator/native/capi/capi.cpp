@@ -36,6 +36,7 @@
 #include <torch/csrc/jit/mobile/module.h>
 
 #include "extension.h"
+#include "fork_gate.h"
 #include "handles.h"
 #include "model_memory.h"
 #include "prepare_module.h"
@@ -213,11 +214,12 @@ lta_value* guarded_value(Body body) noexcept {
   }
 }
 
-// Around what calls operators or looks them up: no add-on registers any meanwhile.
+// Around what calls operators or looks them up: no add-on registers any meanwhile, and no fork happens.
 struct Using {
   Using() { if (lta::extension) pthread_rwlock_rdlock(&lta::extension->in_use); }
   ~Using() { if (lta::extension) pthread_rwlock_unlock(&lta::extension->in_use); }
   Using(const Using&) = delete;
+  const lta::Call call; // the last to be left
 };
 
 // Around what a model runs.
@@ -748,6 +750,7 @@ const char* lta_version(void) {
 
 lta_status lta_library_extend(const char* path) {
   return guarded(LTA_LOAD_FAILED, [&] {
+    const lta::Call call;
     require(path != nullptr, "the path is NULL");
     require(lta::extension != nullptr,
             "this library takes no add-ons: its app.yaml does not say `extensible: true`");

@@ -11,6 +11,11 @@
  *     silently.
  *   - Different modules may be used by different threads at once. One module must be used by one
  *     thread at a time. A value may move between threads, not be used by two at once.
+ *   - No function reads or writes numbers by the process's locale. A run computes in the floating-point
+ *     mode of its caller (rounding, flush-to-zero), on all of the library's threads.
+ *   - A child of fork can use the library, and the modules that no other thread was using. So a fork
+ *     waits until no other thread is in a call that loads, runs or asks for operators: ten seconds at
+ *     most. After these the child may hang in such a call.
  *   - NULL for a pointer is LTA_INVALID_ARGUMENT where nothing is said of it. A call that fails
  *     writes no result.
  *   - Models run without autograd (PyTorch's InferenceMode), on the CPU.

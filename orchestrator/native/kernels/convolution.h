@@ -80,11 +80,19 @@ inline bool is_bounded(const Convolution& of, int64_t height, int64_t width) {
   return table < double(std::numeric_limits<ptrdiff_t>::max() / 64);
 }
 
-// Whether the kernel is no larger than the padded image: XNNPACK would take zeros for what is missing.
-inline bool has_kernels_size(const Convolution& of, int64_t height, int64_t width) {
+// Whether XNNPACK computes it: a result has places. XNNPACK takes zeros for what a kernel lacks that is
+// larger than the padded image; it divides by the size of a transposed result, and writes beyond its own
+// memory where one is smaller than the stride (xnn_indirection_init_subconv2d).
+inline bool has_places(const Convolution& of, int64_t height, int64_t width) {
   const int64_t images[2] = {height, width}, kernels[2] = {of.height(), of.width()};
   for (int i = 0; i < 2; ++i) {
-    if (images[i] + 2 * int64_t(of.padding[i]) < (kernels[i] - 1) * int64_t(of.dilation[i]) + 1) {
+    const int64_t reach = (kernels[i] - 1) * int64_t(of.dilation[i]) + 1;
+    const int64_t padding = 2 * int64_t(of.padding[i]);
+    const int64_t stride = of.stride[i];
+    const int64_t room = of.transposed
+        ? (images[i] - 1) * stride + reach + of.output_padding[i] - padding - stride
+        : images[i] + padding - reach;
+    if (room < 0) {
       return false;
     }
   }
@@ -101,8 +109,7 @@ inline bool shape(decltype(ConvolutionEngine::reshape) reshape, PackedConvolutio
     return true;
   }
   packed.batch = -1;
-  if (!is_bounded(packed.of, height, width) ||
-      !(packed.of.transposed || has_kernels_size(packed.of, height, width))) {
+  if (!is_bounded(packed.of, height, width) || !has_places(packed.of, height, width)) {
     return false;
   }
   packed.batch = batch;

@@ -85,7 +85,7 @@ bool join_limits(const Given& given, const Convolution& own, float* least, float
 std::vector<Taps> taps_of(const Convolution& of, int dim, int64_t in, int64_t size) {
   const int64_t stride = of.stride[dim], padding = of.padding[dim], step = of.dilation[dim];
   const int64_t reach = (size - 1) * step + 1;
-  // as many as `has_kernels_size` lets there be: at least one
+  // as many as `has_places` lets there be: at least one
   std::vector<Taps> taps(size_t((in + 2 * padding - reach) / stride + 1));
   int64_t first = -padding;
   for (Taps& one : taps) {
@@ -181,7 +181,7 @@ class ConvolutionSite : public Site {
     const Convolution& of = packed.of;
     LargeWindows& large = packed.large;
     if (large.in_height != height || large.in_width != width) {
-      if (!has_kernels_size(of, height, width)) {
+      if (!has_places(of, height, width)) {
         return {};
       }
       large.in_height = height;

@@ -19,6 +19,12 @@
 namespace lta {
 
 namespace maths {
+// The same names in two sources are functions of other vectors: each number of lanes has a namespace.
+#if defined(LTA_SIXTEEN_LANES) && defined(LTA_WITH_AVX512)
+inline namespace sixteen_lanes {
+#else
+inline namespace eight_lanes {
+#endif
 
 #define LTA_ALWAYS __attribute__((always_inline)) // of a lambda
 #define LTA_INLINE inline LTA_ALWAYS
@@ -321,6 +327,7 @@ LTA_INLINE void map(F f, const float* from, float* to, int64_t count) {
   }
 }
 
+} // inline namespace
 } // namespace maths
 
 #if defined(__x86_64__)

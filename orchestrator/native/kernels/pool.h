@@ -24,7 +24,9 @@ inline int64_t count_ranges(pthreadpool_t pool, int64_t items) {
   return std::min(items, int64_t(pthreadpool_get_threads_count(pool)));
 }
 
-// Calls run(range, first, last) for a range of the items on each thread, none of them empty.
+// Calls run(range, first, last) for a range of the items on each thread, none of them empty. It throws
+// nothing: the process ends where it does, on whichever thread. A region that is left by an exception
+// would be gone while workers are in it (threads/pool.h).
 template <typename Run>
 void for_ranges(pthreadpool_t pool, int64_t items, const Run& run) {
   struct Ranges {
@@ -34,7 +36,7 @@ void for_ranges(pthreadpool_t pool, int64_t items, const Run& run) {
   Ranges all{run, items, count_ranges(pool, items)};
   pthreadpool_parallelize_1d(
       pool,
-      [](void* given, size_t index) {
+      [](void* given, size_t index) noexcept {
         const Ranges& all = *static_cast<const Ranges*>(given);
         const int64_t range = int64_t(index);
         all.run(range, all.items * range / all.count, all.items * (range + 1) / all.count);

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <list>
 #include <mutex>
@@ -133,20 +134,20 @@ Block* block_of(const c10::IValue& value, WeightOf* weight_of = nullptr) {
 }
 
 // The weights among a call's arguments whose memory may have been given back. As long as it lives they
-// can be read, and other threads that run the same module wait where they do so.
+// can be read, and other threads that run modules of the same files wait where they do so.
 class Weights {
  public:
   Weights(const c10::IValue* first, size_t count, WeightOf* weight_of) {
     for (size_t i = 0; i < count; ++i) {
       Block* const block = block_of(first[i], weight_of);
-      if (block == nullptr || !block->file || !block->file->is_needed) {
-        continue;
+      if (block != nullptr && block->file && block->file->is_needed) {
+        blocks_.push_back(block);
+        files_.add(*block->file);
       }
-      if (blocks_.empty()) {
-        lock_ = std::unique_lock<std::mutex>(block->file->mutex);
-      }
+    }
+    files_.lock();
+    for (Block* block : blocks_) {
       read_again(*block);
-      blocks_.push_back(block);
     }
   }
 
@@ -164,7 +165,39 @@ class Weights {
   }
 
  private:
-  std::unique_lock<std::mutex> lock_;
+  // A tensor of another model's file may be among them. In the order of their addresses no two threads
+  // wait for each other.
+  class Files {
+   public:
+    ~Files() {
+      for (size_t i = 0; i < locked_; ++i) {
+        each_[i]->mutex.unlock();
+      }
+    }
+    void add(ModelFile& file) {
+      ModelFile* next = &file;
+      for (ModelFile*& one : each_) {
+        if (one == next) {
+          return;
+        }
+        if (std::less<>()(next, one)) {
+          std::swap(one, next);
+        }
+      }
+      each_.push_back(next);
+    }
+    void lock() {
+      for (; locked_ < each_.size(); ++locked_) {
+        each_[locked_]->mutex.lock();
+      }
+    }
+
+   private:
+    c10::SmallVector<ModelFile*, 2> each_;
+    size_t locked_ = 0;
+  };
+
+  Files files_;
   c10::SmallVector<Block*, 2> blocks_;
 };
 

@@ -29,6 +29,8 @@
 #include <torch/csrc/jit/frontend/strtod.h>
 #include <torch/custom_class.h>
 
+#include "numbers_read.h"
+
 namespace torch {
 namespace jit {
 namespace lta_schema {

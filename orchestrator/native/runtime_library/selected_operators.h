@@ -15,6 +15,8 @@
 
 #include <torch/csrc/jit/runtime/register_ops_utils.h>
 
+#include "numbers_read.h"
+
 namespace torch {
 namespace jit {
 namespace lta {

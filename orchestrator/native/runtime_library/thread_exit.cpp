@@ -6,8 +6,8 @@
 // And glibc keeps a library loaded as long as some living thread has such an object of it, and
 // PyTorch makes one in each thread that calls an operator (c10::impl::TorchDispatchModeTLS): after
 // dlclose() the library would stay, and its threads with it. Here the destructors hang on a key of the
-// library's own. They run when their thread ends; those of threads that outlive the library do not
-// run.
+// library's own. They run when their thread ends, and those of the thread that unloads the library then;
+// those of other threads that outlive it do not run.
 //
 // In place of libc++abi's __cxa_thread_atexit, which asks glibc.
 #include <pthread.h>
@@ -53,8 +53,14 @@ extern "C" {
 void __cxa_finalize(void*);
 extern __attribute__((visibility("hidden"))) void* __dso_handle;
 
-// Before the key goes. Where somebody else has done it, nothing is left to do.
-__attribute__((destructor, visibility("hidden"))) void finalize_library(void) { __cxa_finalize(&__dso_handle); }
+// Before the key goes; a thread's objects before the static ones. Where somebody else has done it, nothing
+// is left to do.
+__attribute__((destructor, visibility("hidden"))) void finalize_library(void) {
+  if (has_key) {
+    destroy_all(pthread_getspecific(key));
+  }
+  __cxa_finalize(&__dso_handle);
+}
 
 int __cxa_thread_atexit(void (*destroy)(void*), void* object, void*) {
   auto* made = has_key ? static_cast<Object*>(malloc(sizeof(Object))) : nullptr;

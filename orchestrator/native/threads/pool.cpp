@@ -24,12 +24,39 @@ constexpr int64_t kSpinNanoseconds = 200 * 1000;
 // Kernels keep their rows in vectors of the heap; musl's own default is 128 kB.
 constexpr size_t kStackBytes = 1 << 20;
 
+// How this thread's floating-point operations round, trap and treat numbers that are too small to be
+// normal. A thread inherits it from the one that starts it.
+#if defined(__x86_64__) || defined(__i386__) && defined(__SSE__)
+constexpr unsigned kRaised = 0x3f; // MXCSR: what has happened so far
+unsigned long floating_point_mode() { return __builtin_ia32_stmxcsr() & ~kRaised; }
+void set_floating_point_mode(unsigned long mode) { __builtin_ia32_ldmxcsr(unsigned(mode)); }
+#elif defined(__aarch64__)
+unsigned long floating_point_mode() {
+  unsigned long mode;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+  return mode;
+}
+void set_floating_point_mode(unsigned long mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode)); }
+#elif defined(__arm__) && defined(__ARM_FP)
+constexpr unsigned long kRaised = 0xf800009f; // FPSCR: of comparisons, and what has happened so far
+unsigned long floating_point_mode() {
+  unsigned long mode;
+  __asm__ volatile("vmrs %0, fpscr" : "=r"(mode));
+  return mode & ~kRaised;
+}
+void set_floating_point_mode(unsigned long mode) { __asm__ volatile("vmsr fpscr, %0" : : "r"(mode)); }
+#else
+unsigned long floating_point_mode() { return 0; }
+void set_floating_point_mode(unsigned long) {}
+#endif
+
 struct Region {
   Task task;
   void* of;
   int slots;
-  int threads; // of the caller's run
-  int next;    // the first slot that nobody has taken
+  int threads;        // of the caller's run
+  unsigned long mode; // of the caller's floating-point operations
+  int next;           // the first slot that nobody has taken
 };
 
 struct Pool {
@@ -174,6 +201,7 @@ void* be_a_worker(void*) {
     __atomic_store_n(&pool.inside, pool.inside + 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&pool.lock);
     run_threads = region->threads;
+    set_floating_point_mode(region->mode);
     work(*region);
     pthread_mutex_lock(&pool.lock);
     __atomic_store_n(&pool.inside, pool.inside - 1, __ATOMIC_RELEASE);
@@ -313,7 +341,7 @@ int threads() { return run_threads > 1 ? run_threads : 1; }
 bool in_region() { return region_here; }
 
 void share(int slots, Task task, void* of) {
-  Region region{task, of, slots, run_threads, 0};
+  Region region{task, of, slots, run_threads, floating_point_mode(), 0};
   bool posted = false;
   if (slots > 1 && !region_here) {
     own_pool();

@@ -5,6 +5,7 @@
 // calls give equal results.
 //
 //   - No thread is started before the first region that has several slots.
+//   - A region's slots compute in the floating-point mode of its caller: rounding, flush-to-zero.
 //   - One region runs on the workers at a time. Another caller's runs where it is called.
 //   - A region in a region runs where it is called.
 //   - Workers sleep. Before, they look for the next region for 200 microseconds at most.

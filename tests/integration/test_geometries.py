@@ -1,0 +1,135 @@
+"""Layers of all geometries: what XNNPACK's kernels give is what PyTorch's own do, errors and all.
+
+The app's library is built twice, with `kernels: auto` and `kernels: native`, from a layer of each
+operator. Then it is given layers that no trace saw (`geometries.py`): impossible ones, empty ones,
+sizes of 1. Inputs lie beside pages that nothing may touch (`consumers/geometry.c`).
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import yaml
+from geometries import Case, cases, samples
+from native_runner import compile_consumer
+from real import CONSUMERS, EACH_RUNTIME, orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+SEED, COUNT = 1, 150  # of four calls each; CASES and SEED in the environment for a campaign
+TARGETS = ("linux-x86_64",)
+# What PyTorch's kernels call for other sizes than those that are traced.
+OTHERS = ("aten::slow_conv_dilated2d", "aten::squeeze_.dim", "aten::detach")
+
+
+def layers_workspace(folder: Path, runtime: str, targets: Sequence[str] = TARGETS) -> Path:
+    """A workspace with the same models in two apps, `auto` and `native`, traced and built."""
+    root = workspace_copy(folder, runtime=runtime)
+    for kernels in ("auto", "native"):
+        models = root / "apps" / kernels / "models"
+        models.mkdir(parents=True)
+        declared = []
+        for name, case in samples().items():
+            (models / f"{name}.ptl").write_bytes(case.model())
+            (shape,) = case.shapes
+            inputs = [
+                {"args": [{"shape": list(one), "fill": "normal"}]}
+                for one in (shape, _without_batch(name, shape))
+            ]
+            declared.append({"file": f"models/{name}.ptl", "inputs": inputs})
+        app = {
+            "models": declared,
+            "targets": list(targets),
+            "kernels": kernels,
+            "extra": dict.fromkeys(OTHERS, "another size"),
+        }
+        (models.parent / "app.yaml").write_text(yaml.safe_dump(app))
+    for verb in ("trace", "build"):
+        ran = orchestrator(verb, "//...", "--quiet", cwd=root)
+        assert ran.code == 0, ran.err
+    return root
+
+
+def _without_batch(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """No image, no row; a batch of matrices has the weight's number of them."""
+    return (shape[0], 0, *shape[2:]) if name == "bmm" else (0, *shape[1:])
+
+
+def called(program: Path, library: Path, lines: Sequence[str], *prefix: str) -> list[str]:
+    """What came of each call; `signal` for those of a case that the process died in."""
+    results: list[str] = []
+    left = list(lines)
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library)}
+    while left:
+        done = subprocess.run(
+            [*prefix, str(program)],
+            input="\n".join(left) + "\n",
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        told = done.stdout.splitlines()
+        while left and len(told) >= (calls := left[0].count(" ")):
+            results += told[:calls]
+            del told[:calls], left[0]
+        if left:
+            assert done.returncode != 0, done.stderr
+            died = left.pop(0).count(" ") - len(told)
+            results += [*told, *[f"signal {done.returncode}"] * died]
+    return results
+
+
+def difference(one: str, other: str) -> str | None:
+    """What is not the same in two results: of numbers what float32 cannot explain."""
+    if not (one.startswith("ran ") and other.startswith("ran ")):
+        return None if one == other else "not the same end"
+    (shape, data), (other_shape, other_data) = one.split(" ")[1:], other.split(" ")[1:]
+    if shape != other_shape:
+        return "another shape"
+    left, right = (array.array("f", bytes.fromhex(each)) for each in (data, other_data))
+    scale = max((abs(x) for x in right if math.isfinite(x)), default=0.0)
+    pairs = zip(left, right, strict=True)
+    apart = max((abs(x - y) for x, y in pairs if x != y and not (x != x and y != y)), default=0.0)
+    return f"{apart} apart, of {scale}" if not apart <= 2e-5 * max(scale, 1e-3) else None
+
+
+def compared(root: Path, some: Sequence[Case], folder: Path) -> Iterator[str]:
+    """The calls whose results are not the same in both libraries, and those that end a process."""
+    lines = []
+    for number, case in enumerate(some):
+        path = folder / f"{number}.ptl"
+        path.write_bytes(case.model())
+        shapes = (",".join(map(str, shape)) or "-" for shape in case.shapes)
+        lines.append(" ".join([str(path), *shapes]))
+    results = []
+    for app in ("auto", "native"):
+        delivered = root / "dist" / app / TARGETS[0]
+        program = compile_consumer(CONSUMERS / "geometry.c", folder / app, app, delivered)
+        results.append(called(program, delivered / "lib", lines))
+    calls = [(case, shape) for case in some for shape in case.shapes]
+    for (case, shape), one, other in zip(calls, *results, strict=True):
+        differs = (
+            "a crash" if "signal" in (one.split()[0], other.split()[0]) else difference(one, other)
+        )
+        if differs is not None:
+            called_so = f"{case.operator}{case.arguments} of {shape}"
+            yield f"{called_so}: {differs}\n  {one[:200]}\n  {other[:200]}"
+
+
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
+def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return layers_workspace(tmp_path_factory.mktemp("geometries"), request.param)
+
+
+def test_geometries(workspace: Path, tmp_path: Path) -> None:
+    seed = int(os.environ.get("SEED", SEED))
+    some = list(islice(cases(seed, 10**9), int(os.environ.get("CASES", COUNT))))
+    assert list(compared(workspace, some, tmp_path)) == []
