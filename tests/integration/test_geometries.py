@@ -21,7 +21,7 @@ from geometries import Case, cases, samples
 from native_runner import compile_consumer
 from real import CONSUMERS, EACH_RUNTIME, orchestrator, workspace_copy
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 SEED, COUNT = 1, 150  # of four calls each; CASES and SEED in the environment for a campaign
 TARGETS = ("linux-x86_64",)

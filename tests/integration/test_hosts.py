@@ -19,7 +19,7 @@ from layer_models import Weight, layer_model
 from native_runner import compile_consumer
 from real import CONSUMERS, EACH_RUNTIME, orchestrator, workspace_copy
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 # With the defaults of their schemas, and what they give for -2, -0.75, 0.25, 0.75.
 SLOPE: Final = (0.125 + 1 / 3) / 2
