@@ -278,7 +278,9 @@ def _compiled(model: Export, comparison: Comparison, stage: Callable[[str], None
         except Refused as other:
             facts = {"script": told(other)} if other.kind == "script" else {}
             raise Refused(error.kind, str(error), **error.facts, **facts) from other
-        made.notes.append(f"torch.export refused it, so it was scripted: {told(error)}")
+        line = f"{Path(error.facts['file']).name}:{error.facts['line']}: " if error.facts else ""
+        why = f"{line}{error.facts.get('code') or error}"
+        made.notes.append(f"torch.export cannot follow it, so it was scripted: {why}")
         return made
 
 

@@ -135,7 +135,17 @@ def test_the_outputs_of_the_guide(root: Path, python: str) -> None:
     ran = export(root, python, "vad", *words)
     assert ran.code == 0, ran.err
     assert rough(ran.out) == rough(shown("docs/guide/export.md", "apps/vad/models/detector.ptl"))
-    ran = export(root, python, "logs", "--module", "models.vad:Logs", *words[2:], "--quiet")
+    ran = export(
+        root,
+        python,
+        "logs",
+        "--module",
+        "models.vad:Logs",
+        *words[2:],
+        "--via",
+        "script",
+        "--quiet",
+    )
     assert ran.code == 1
     assert rough(ran.err) == rough(shown("docs/guide/export.md", "models/vad.py:"))
 
@@ -143,7 +153,11 @@ def test_the_outputs_of_the_guide(root: Path, python: str) -> None:
 @pytest.mark.parametrize(
     ("words", "place", "told"),
     [
-        (("nets:Opens",), "nets.py:16:1: error: TorchScript cannot compile", "with open("),
+        (
+            ("nets:Opens", "--via", "script"),
+            "nets.py:16:1: error: TorchScript cannot compile",
+            "with open(",
+        ),
         (
             ("nets:Gate", "--via", "trace"),
             "nets.py:10:1: error: a trace of this",

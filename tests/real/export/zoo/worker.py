@@ -69,7 +69,9 @@ def main(arguments: list[str]) -> int:
     """Print a line for each."""
     folder, *names = arguments
     warnings.simplefilter("ignore")
-    for name in names or ZOO:
+    for name, its in ZOO.items():
+        if names and name not in names and its.package not in names:
+            continue
         print(json.dumps(exported(name, Path(folder), "2.6.0")), flush=True)
     return 0
 
