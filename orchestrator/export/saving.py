@@ -278,7 +278,11 @@ def _compiled(model: Export, comparison: Comparison, stage: Callable[[str], None
         except Refused as other:
             facts = {"script": told(other)} if other.kind == "script" else {}
             raise Refused(error.kind, str(error), **error.facts, **facts) from other
-        line = f"{Path(error.facts['file']).name}:{error.facts['line']}: " if error.facts else ""
+        line = (
+            f"{Path(error.facts['file']).name}:{error.facts['line']}: "
+            if error.facts.get("file")
+            else ""
+        )
         why = f"{line}{error.facts.get('code') or error}"
         made.notes.append(f"torch.export cannot follow it, so it was scripted: {why}")
         return made
