@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 import torchvision
 
-Argument = torch.Tensor | int | float | bool
 DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64"}
 DTYPES[torch.int32] = "int32"
 
@@ -28,14 +27,14 @@ def regions(count: int, images: int, size: float, dtype: torch.dtype) -> torch.T
     return found
 
 
-def calls(dtype: torch.dtype) -> list[tuple[str, tuple[Argument, ...]]]:
+def calls(dtype: torch.dtype) -> list[tuple[str, tuple[object, ...]]]:
     few, many = boxes(12, 10, dtype), boxes(60, 20, dtype)
     equal = torch.tensor([0.5, 0.5, 0.25, 0.5] * 3, dtype=dtype)
     strange = torch.rand(12, dtype=dtype)
     strange[4] = float("nan")
     backwards = few.clone()
     backwards[::3] = backwards[::3].flip(1)
-    found: list[tuple[str, tuple[Argument, ...]]] = [
+    found: list[tuple[str, tuple[object, ...]]] = [
         ("nms", (few, torch.rand(12, dtype=dtype), 0.5)),
         ("nms", (many, torch.rand(60, dtype=dtype), 0.1)),
         ("nms", (many, torch.rand(60, dtype=dtype), 0.0)),
@@ -96,7 +95,7 @@ def deformed(
     offset_groups: int,
     masked: bool,
     dtype: torch.dtype,
-) -> tuple[str, tuple[Argument, ...]]:
+) -> tuple[str, tuple[object, ...]]:
     out = [
         (size[n] + 2 * padding[n] - dilation[n] * (kernel[n] - 1) - 1) // stride[n] + 1
         for n in (0, 1)
@@ -106,7 +105,9 @@ def deformed(
         torch.randn(images, channels, *size, dtype=dtype),
         torch.randn(made, channels // groups, *kernel, dtype=dtype),
         torch.randn(images, 2 * points, *out, dtype=dtype) * 2,
-        torch.rand(images, points, *out, dtype=dtype) if masked else torch.zeros(images, 1, dtype=dtype),
+        torch.rand(images, points, *out, dtype=dtype)
+        if masked
+        else torch.zeros(images, 1, dtype=dtype),
         torch.randn(made, dtype=dtype),
         *stride,
         *padding,
@@ -117,7 +118,7 @@ def deformed(
     )
 
 
-def plain(value: Argument) -> object:
+def plain(value: object) -> object:
     if not isinstance(value, torch.Tensor):
         return value
     data = base64.b64encode(value.contiguous().numpy().tobytes()).decode()
