@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from orchestrator.build.invocation import Invocation
 from orchestrator.build.loadable import require_loadable
@@ -40,12 +40,14 @@ from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import sync_folder, sync_tree, write_bytes
-from orchestrator.values.config import ABI, NAME, PATTERN_WORDS
+from orchestrator.values.config import ABI, NAME, PATTERN_WORDS, ShippedOperator
 from orchestrator.values.methods import Method
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.versions import ModelVersions
 
 _APPS: Final = "apps"
 _SUFFIX: Final = ".ptl"
+_SHIPPED: Final = frozenset(map(OperatorName.parse, get_args(ShippedOperator)))
 _UNREADABLE: Final = "check the path after --model, and the file's permissions"
 # How a value of a type is written; a tensor's shape is in no file.
 _VALUES: Final = {
@@ -217,8 +219,9 @@ def _staging(state: Path) -> Iterator[Path]:
             shutil.rmtree(folder)
 
 
-def app_text(asked: AppRequest, models: Iterable[NewModel], targets: Iterable[str]) -> str:
-    """The text of an app.yaml with these models and targets, in order, and what the request sets.
+def app_text(asked: AppRequest, models: Sequence[NewModel], targets: Iterable[str]) -> str:
+    """The text of an app.yaml with these models and targets, in order, and what the request sets;
+    operators of other libraries that the models name are switched on.
 
     A model whose file brings no inputs gets an example of `inputs:` and a comment: its shapes are a
     guess that people correct. The text is not validated here.
@@ -232,7 +235,11 @@ def app_text(asked: AppRequest, models: Iterable[NewModel], targets: Iterable[st
             lines.append("    # the file has no inputs inside: give the shapes that it takes")
             lines.append("    inputs:")
             lines += _example(model.info)
-    return "\n".join([*lines, "targets:", *(f"  - {target}" for target in targets), ""])
+    lines += ["targets:", *(f"  - {target}" for target in targets)]
+    shipped = sorted({name for model in models for name in model.info.root_operators} & _SHIPPED)
+    if shipped:
+        lines += ["sources:", "  operators:", *(f"    - {name}" for name in shipped)]
+    return "\n".join([*lines, ""])
 
 
 def _called(info: ModelInfo) -> Iterator[Method]:
@@ -361,6 +368,7 @@ def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
                 asked.file,
                 canonical=asked.exported,
                 to_be_canonical=asked.canonical,
+                declarable=_SHIPPED,
                 command=asked.command,
             )
         except UnreadableModelError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from orchestrator.export.lowering_table import lowered_for
@@ -34,6 +34,7 @@ def require_loadable(
     canonical: bool = False,
     *,
     to_be_canonical: bool = False,
+    declarable: Collection[OperatorName] = (),
     command: str | None = None,
 ) -> None:
     """Raises what orchestrator.models raises of a model that the runtime does not load.
@@ -42,11 +43,12 @@ def require_loadable(
     own_classes: as in `check_own_classes`
     canonical: whether no canonical model can be made of it, which it may be itself
     to_be_canonical: whether its canonical model is what the runtime will load
+    declarable: operators that the app can have by what its app.yaml says
     """
     require_no_enums(info)
     require_no_named_tuples(info)
     require_types(info)
-    known = set(kernels.by_operator)
+    known = {*kernels.by_operator, *declarable}
     lowered = frozenset() if canonical else lowered_for(version.version)
     if to_be_canonical:
         known |= {OperatorName.parse(name) for name in lowered}

@@ -45,9 +45,12 @@ def found_sources(app: App, config: SourcesConfig) -> FoundSources:
     files, headers = dict[str, Place](), dict[str, Place]()
     faults = list[OrchestratorError]()
     kernels = dict[str, Place]()
-    if not config.files and config.kernels is None:
+    if not config.files and config.kernels is None and not config.operators:
         place = app.places.key(("sources",))
-        hint = "name C++ files under `files`, or elementwise operators under `kernels`"
+        hint = (
+            "name C++ files under `files`, elementwise operators under `kernels`, or operators of"
+            " other libraries under `operators`"
+        )
         faults.append(MissingSourceError("no sources are named", place=place, hint=hint))
     for into, key, patterns in (
         (files, ("files",), config.files),

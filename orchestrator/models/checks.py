@@ -10,12 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Final, get_args
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.bytecode import OperatorUse
 from orchestrator.models.info import ModelInfo
 from orchestrator.models.offers import Offer, advice, all_newer, owners
+from orchestrator.values.config import ShippedOperator
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.own_sources import OwnClass
 
@@ -44,6 +45,8 @@ _NAMESPACE_ADVICE: Final = dict.fromkeys(
 )
 # Operators that open files by a name, with the rights of whoever runs the model, without overload.
 _OF_FILES: Final = frozenset({"aten::from_file", "aten::save"})
+# Operators that an app's `sources:` switch on.
+_SHIPPED: Final = frozenset(map(OperatorName.parse, get_args(ShippedOperator)))
 # What pack_padded_sequence makes.
 _SEQUENCE: Final = "__torch__.torch.nn.utils.rnn.PackedSequence"
 _EMPTY: Final = "()"
@@ -226,7 +229,7 @@ def check_operators(
     if all(operator in lowered for operator in missing):
         otherwise = _lowering(info, len(missing), declared, command)
     else:
-        otherwise = _advice(missing, namespaces, general=elsewhere is None)
+        otherwise = _advice(missing, namespaces, declared, general=elsewhere is None)
     raise UnknownOperatorError(
         what,
         place=info.place,
@@ -595,8 +598,20 @@ def _some(texts: Iterable[str], most: int = _MOST_SHOWN, before: str = ", and") 
     return ", ".join(text[:_LONGEST] for text in every[:most]) + more
 
 
-def _advice(missing: Iterable[OperatorName], namespaces: Collection[str], *, general: bool) -> str:
-    texts = [_advice_on(operator, namespaces) for operator in missing]
+def _advice(
+    missing: Iterable[OperatorName],
+    namespaces: Collection[str],
+    declared: str,
+    *,
+    general: bool,
+) -> str:
+    named = list(missing)
+    off = sorted(_SHIPPED.intersection(named))
+    texts = [_advice_on(operator, namespaces) for operator in named if operator not in off]
+    if off:
+        texts.insert(
+            0, f"write `sources: {{operators: [{', '.join(off)}]}}` in {declared} to switch it on"
+        )
     found = "; ".join(dict.fromkeys(text for text in texts if text))
     return found or (_GENERAL_ADVICE if general else "")
 

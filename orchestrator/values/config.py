@@ -311,6 +311,13 @@ RuntimeName = Annotated[
     Text, BeforeValidator(lambda value: str(value) if type(value) in (int, float) else value)
 ]
 Backend = Literal["CPU", "QuantizedCPU", "SparseCPU"]
+# Other libraries' operators that we have C++ for: native/operators/<namespace>/<name>.cpp.
+ShippedOperator = Literal[
+    "torchvision::deform_conv2d",
+    "torchvision::nms",
+    "torchvision::ps_roi_align",
+    "torchvision::roi_align",
+]
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
@@ -792,8 +799,9 @@ class KernelsConfig(Declared):
 
 
 class SourcesConfig(Declared):
-    """An app's own operators: C++ that PyTorch's TORCH_LIBRARY macros register, and kernels of
-    which that C++ is generated. One of `files` and `kernels` is given, or both."""
+    """Operators that are not PyTorch's: C++ of the app's own that PyTorch's TORCH_LIBRARY macros
+    register, kernels of which that C++ is generated, and operators of other libraries that the
+    orchestrator has the C++ of. At least one of `files`, `kernels` and `operators` is given."""
 
     files: Annotated[
         Tuple[Annotated[str, Field(pattern=SOURCE_FILES), AfterValidator(_source_files)]],
@@ -803,6 +811,14 @@ class SourcesConfig(Declared):
         (), description="C++ files, relative to the app's folder; `*` and `?` stand for others."
     )
     kernels: KernelsConfig | None = Field(None, description="Elementwise operators.")
+    operators: Annotated[
+        Tuple[ShippedOperator],
+        Expected("a list of operators"),
+        Example("[torchvision::nms]"),
+    ] = Field(
+        (),
+        description="Operators of other libraries, whose C++ the orchestrator has.",
+    )
     include: Tuple[Annotated[str, Field(pattern=SOURCE_FOLDER), AfterValidator(_inner_path)]] = (
         Field((), description="Folders of their headers, relative to the app's folder.")
     )
@@ -880,7 +896,7 @@ class AppConfig(Declared):
         ),
     )
     sources: SourcesConfig | None = Field(
-        None, description="C++ sources of the app's own operators."
+        None, description="Operators that are not PyTorch's, and their C++ sources."
     )
     canonical: Canonical = Field(
         "off",

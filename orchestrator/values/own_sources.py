@@ -42,7 +42,7 @@ class OwnSources:
     files      the C++ files among them, sorted
     include    folders of headers
     flags      as `app.yaml` has them
-    generated  of C++ files that are generated: path -> the file of the app that it is made of
+    generated  of C++ files that are not the app's: path -> the file of the app that asks for it
     """
 
     app: str

@@ -100,7 +100,7 @@ class Strided:
     offset: int = 0
 
 
-Argument = Strided | int | float
+Argument = Strided | bool | int | float
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,14 @@ class Calls:
 
     operator  name and, after a point, overload: `ew::gcd.Scalar`
     kept      False: it gives None, so that a long result is not written
+    results   of one call
     """
 
     method: str
     operator: str
     arguments: tuple[tuple[Argument, ...], ...]
     kept: bool = True
+    results: int = 1
 
 
 def model_of(methods: Sequence[Calls]) -> bytes:
@@ -163,17 +165,24 @@ def _function(method: Calls, slots: Mapping[Strided, int]) -> bytes:
                 code += [("LOAD", 1, 0), ("GET_ATTR", slots[argument], 0)]
             else:
                 code.append(("LOADC", len(constants), 0))
-                constants.append(number(argument))
+                constants.append(_constant(argument))
         code.append(("OP", 0, 0))
         if not method.kept:
-            code.append(("DROP", 0, 0))
-    last = ("TUPLE_CONSTRUCT", len(method.arguments), 0) if method.kept else ("LOADC", 0, 0)
+            code += [("DROP", 0, 0)] * method.results
+    given = len(method.arguments) * method.results
+    last = ("TUPLE_CONSTRUCT", given, 0) if method.kept else ("LOADC", 0, 0)
     name, _, overload = method.operator.partition(".")
     uses = operator(name, overload, len(method.arguments[0]))
     parts = function(
         method.method, [*code, last, ("RET", 0, 0)], operators=[uses], constants=constants
     )
     return row(*parts)
+
+
+def _constant(value: float) -> bytes:
+    if isinstance(value, bool):
+        return b"\x88" if value else b"\x89"
+    return number(value)
 
 
 def write_app(

@@ -10,18 +10,21 @@ import shutil
 import subprocess
 from array import array
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from golden_files import Golden
 from zig_tool import HOST_CXX, zig_environment
 
 from orchestrator.build.elementwise import all_sources
+from orchestrator.build.native import NATIVE
 from orchestrator.compilers.zig_cxx import LINK_FLAGS
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
 from orchestrator.load.elementwise import read_elementwise
 from orchestrator.load.sources import SourceUnfitError
 from orchestrator.load.workspace import load_workspace
+from orchestrator.values.config import ShippedOperator
 from orchestrator.values.own_sources import OwnSources
 
 TESTS = Path(__file__).parents[2]
@@ -208,3 +211,41 @@ def test_bad_declarations(config: str, what: str, tmp_path: Path) -> None:
     with pytest.raises(OrchestratorError) as caught:
         app(tmp_path, f"{head}\n{config}\n")
     assert what in caught.value.render()
+
+
+SWITCHED = """\
+models: [{file: small.ptl}]
+targets: [linux-x86_64]
+sources: {operators: [torchvision::roi_align, torchvision::nms], %s}
+"""
+
+
+def switched(root: Path, more: str = "include: []") -> OwnSources | None:
+    return all_sources(app(root, SWITCHED % more))
+
+
+def test_operators_of_other_libraries_join_the_sources(tmp_path: Path) -> None:
+    found = switched(tmp_path)
+    assert found is not None
+    assert found.files == ("torchvision/nms.cpp", "torchvision/roi_align.cpp")
+    assert {*found.texts} - {*found.files} == {"torchvision/regions.h", "torchvision/sizes.h"}
+    assert [*found.units] == ["apps/toy/torchvision/nms.cpp", "apps/toy/torchvision/roi_align.cpp"]
+    assert found.generated == dict.fromkeys(found.files, "app.yaml")
+
+
+def test_every_operator_that_can_be_switched_on_has_a_source() -> None:
+    folder = NATIVE / "operators"
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.cpp")}
+    assert files == {name.replace("::", "/") + ".cpp" for name in get_args(ShippedOperator)}
+
+
+def test_a_source_of_the_same_name_as_an_operators(tmp_path: Path) -> None:
+    (tmp_path / "apps/toy/torchvision").mkdir(parents=True)
+    (tmp_path / "apps/toy/torchvision/nms.cpp").touch()
+    with pytest.raises(SourceUnfitError) as caught:
+        switched(tmp_path, "files: [torchvision/*.cpp]")
+    assert caught.value.render().splitlines() == [
+        "apps/toy/torchvision/nms.cpp: error: a source has the same name as one of an operator's",
+        "  seen:     `operators` in apps/toy/app.yaml",
+        "  do:       rename it, or remove it where it is the same operator",
+    ]

@@ -32,6 +32,7 @@ from tests import ptl
 
 ROOT = Path(__file__).parents[3]
 CLASSIFIER = ROOT / "apps/camera/models/classifier.ptl"
+FOREIGN = Path(__file__).parents[2] / "failing/models/foreign_operator/model.ptl"
 WORDS = ROOT / "apps/keyboard/models/next_word.ptl"
 EXPORTED = ROOT / "tests/failing/models/exported_program/model.ptl"
 ENV = {"HOME": "/home/me", "PATH": ""}
@@ -317,6 +318,17 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
         "          - {shape: [1], fill: uniform}\n          - 1\n          - null\n"
         '          - [{shape: [1], fill: uniform}]\n          - "text"\n'
         "targets:\n  - linux-x86_64\n"
+    )
+    assert not load_workspace(workspace, ENV).broken
+
+
+def test_operators_of_torchvision_are_switched_on(answer: Answer, workspace: Path) -> None:
+    shutil.copy(FOREIGN, workspace / "boxes.ptl")
+    code, _, err = answer("new-app", "boxes", "--model", "boxes.ptl")
+    assert (code, err) == (0, "")
+    assert (workspace / "apps/boxes/app.yaml").read_text() == (
+        "models:\n  - file: models/boxes.ptl\ntargets:\n  - linux-x86_64\n"
+        "sources:\n  operators:\n    - torchvision::nms\n"
     )
     assert not load_workspace(workspace, ENV).broken
 
