@@ -16,6 +16,7 @@ replaced after all models passed. The same torch writes the same bytes, on any m
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import inspect
 import io
@@ -253,7 +254,7 @@ class _Compiled:
 
 def _compiled(model: Export, comparison: Comparison, stage: Callable[[str], None]) -> _Compiled:
     """Raises Refused: of `any`, by both ways."""
-    eager = model.eager.eval()
+    eager = _in_eval_mode(model.eager)
     rows = _rows(eager, model.inputs)
     stage("exporting the module")
     if model.compiled not in ("export", "any"):
@@ -270,6 +271,13 @@ def _compiled(model: Export, comparison: Comparison, stage: Callable[[str], None
             raise Refused(error.kind, str(error), **error.facts, **facts) from other
         made.notes.append(f"torch.export refused it, so it was scripted: {told(error)}")
         return made
+
+
+def _in_eval_mode(module: torch.nn.Module) -> torch.nn.Module:
+    """Modules that torch.export gave have no modes, and refuse."""
+    with contextlib.suppress(NotImplementedError):
+        module.eval()
+    return module
 
 
 def _by_export(
