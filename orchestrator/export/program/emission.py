@@ -160,7 +160,7 @@ class Emitter:
             found = self.modules[-1]
             for part in node.target.split("."):
                 found = getattr(found, part)
-            return self.held[id(found)] if id(found) in self.held else found
+            return self.held.get(id(found), found)
         if node.op != "call_function":
             raise Refused("program", f"a node of the kind {node.op}")
         target = node.target

@@ -13,7 +13,7 @@ gives the same but for the rounding of one step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -114,7 +114,10 @@ class _Program:
         with self.graph.inserting_before(node):
             scale, zero = its.scale, its.zero
             made = self._call(_QUANTISE, node.args[0], scale, zero, torch.quint8)
-        self._is(made, its, node)
+        _like(made, node)
+        made.meta["int8"] = its
+        if node in self.values:
+            self.values[made] = self.values[node]
         for user in list(node.users):
             self._dequantised(user, made)
         self.graph.erase_node(node)
@@ -125,13 +128,6 @@ class _Program:
         _like(made, node)
         node.replace_all_uses_with(made)
         self.graph.erase_node(node)
-
-    def _is(self, made: Any, its: Int8, node: Any) -> None:
-        """made gives the integers of a node, read so."""
-        _like(made, node)
-        made.meta["int8"] = its
-        if node in self.values:
-            self.values[made] = self.values[node]
 
     def _hold(self, what: Any) -> Any:
         """A node for a tensor or an object that the model is to hold."""
@@ -153,20 +149,24 @@ class _Program:
         root, later, bounds = kernels.before(node.args[0])
         with self.graph.inserting_before(node):
             made = None if bounds is None else self._root(root, its)
-            if made is None:
-                made, later, bounds = node, [], kernels.EVERYTHING
+        if made is None:
+            made, later, bounds = node, [], kernels.EVERYTHING
+            node.meta["int8"] = replace(its, least=0, most=FULL)
+        numbers = self.values.get(node)
         with self.graph.inserting_before(node.next):
             made = self._within(made, its.clamped(bounds), node)
             for one in reversed(later):
                 made = self._moved(one, made)
         if made is not node:
-            self._is(made, its, node)
+            _like(made, node)
+            if numbers is not None:
+                self.values[made] = numbers + (made.meta["int8"].zero - its.zero)
             node.replace_all_uses_with(made, delete_user_cb=lambda user: user is not made)
 
     def _root(self, node: Any, its: Int8) -> Any:
         quantised = self._of(node)
         if quantised is not None:
-            return quantised if quantised.meta["int8"].same(its) else None
+            return quantised if quantised.meta["int8"].scale == its.scale else None
         rule = kernels.RULES.get(getattr(node, "target", None))
         if rule is None or len(node.users) > 1:
             return None
@@ -178,11 +178,11 @@ class _Program:
         args = [self._hold(one) if isinstance(one, objects) else one for one in call.args]
         made = self._call(call.target, *args)
         _like(made, node)
-        why = self._disagrees(made, node, its)
+        why = self._disagrees(made, node, call.its)
         if why:
             self.reasons[node] = why
             return None
-        made.meta["int8"] = its
+        made.meta["int8"] = call.its
         return made
 
     def _of(self, node: Any) -> Any:
@@ -234,19 +234,25 @@ class _Program:
             self.values[made] = node.target(*given, **named).to(torch.int16)
         return made
 
-    def _within(self, made: Any, its: Int8, node: Any) -> Any:
-        """A quantised tensor clamped to what a node's integers may be."""
-        if its.least <= 0 and its.most >= FULL:
+    def _within(self, made: Any, wanted: Int8, node: Any) -> Any:
+        """A quantised tensor clamped to what a node's integers may be, as wanted."""
+        its = made.meta["int8"]
+        wanted = wanted.moved(its.zero - wanted.zero)
+        if its.least >= wanted.least and its.most <= wanted.most:
             return made
-        relu = its.least == its.zero and its.most >= FULL
+        positive = wanted.least == wanted.zero
         fused = kernels.WITH_RELU.get(made.target)
-        if relu and fused is not None and kernels.leads_to(made, node):
-            found = self._call(fused, *made.args)
-        elif relu:
+        if positive and fused is not None and kernels.leads_to(made, node):
+            # the largest number that is wanted becomes the largest integer
+            wanted = wanted.moved(FULL - wanted.most)
+            found = self._call(fused, *made.args[:-1], wanted.zero)
+        elif positive and wanted.most == FULL:
             found = self._call(_ATEN.relu.default, made)
         else:
-            found = self._call(_ATEN.clamp.default, made, *map(its.number, (its.least, its.most)))
-        self._is(found, its, node)
+            limits = map(wanted.number, (wanted.least, wanted.most))
+            found = self._call(_ATEN.clamp.default, made, *limits)
+        _like(found, made)
+        found.meta["int8"] = wanted
         return found
 
     # --- dynamic ---
@@ -401,7 +407,7 @@ def _given(core: Any, constants: Mapping[Any, Tensor], leaves: Sequence[Any]) ->
     return found
 
 
-class _Run(torch.fx.Interpreter):
+class _Run(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a program; keeps its integers and numbers. change: of what is quantised."""
 
     def __init__(self, module: Any, change: Callable[[Tensor, int, int], Tensor] | None = None):

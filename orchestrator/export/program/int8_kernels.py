@@ -38,16 +38,17 @@ EVERYTHING: Final = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Int8:
-    """How the integers of a quint8 tensor are read; and the least and the most of them."""
+    """How the integers of a quint8 tensor are read; none is outside of `least` and `most`."""
 
     scale: float
     zero: int
     least: int = 0
     most: int = FULL
 
-    def same(self, other: Int8) -> bool:
-        """Whether integers of both are read alike."""
-        return (self.scale, self.zero) == (other.scale, other.zero)
+    def moved(self, by: int) -> Int8:
+        """The same numbers in integers that are larger by so much."""
+        least, most = max(self.least + by, 0), min(self.most + by, FULL)
+        return replace(self, zero=self.zero + by, least=least, most=most)
 
     def clamped(self, bounds: tuple[float, float]) -> Int8:
         """With the bounds of numbers, too."""
@@ -68,10 +69,12 @@ class Int8:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a kernel; objects and tensors among the arguments are the model's state."""
+    """A call of a kernel; objects among the arguments are the model's state. its: how its result
+    is read."""
 
     target: Any
     args: Sequence[Any]
+    its: Int8
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,10 @@ class Site:
     def given(self) -> list[Any]:
         return all_arguments(self.node.target, self.node.args, self.node.kwargs)
 
-    @property
-    def out(self) -> tuple[float, int]:
-        return self.its.scale, self.its.zero
+    def call(self, kernel: Any, *args: Any) -> Call:
+        """Of a kernel that is told how its result is read."""
+        its = replace(self.its, least=0, most=FULL)
+        return Call(kernel, (*args, its.scale, its.zero), its)
 
 
 # A call, or why there is none.
@@ -131,9 +135,11 @@ def _convolution(dims: int) -> Rule:
         x, weight, bias = found
         if _axis(weight) != 0:
             return "its weights' scales are not those of its outputs"
-        stride, padding, dilation = ([*one] * (dims if len(one) == 1 else 1) for one in site.given[3:6])
+        stride, padding, dilation = (
+            [*one] * (dims if len(one) == 1 else 1) for one in site.given[3:6]
+        )
         packed = prepack(weight, bias, stride, padding, dilation, site.given[6])
-        return Call(kernel, (x, packed, *site.out))
+        return site.call(kernel, x, packed)
 
     return rule
 
@@ -150,7 +156,7 @@ def _linear(site: Site) -> Call | str:
     x, weight, bias = found
     if _axis(weight) != 0:
         return "its weights' scales are not those of its outputs"
-    return Call(_INT8.linear.default, (x, _INT8.linear_prepack(weight, bias), *site.out))
+    return site.call(_INT8.linear.default, x, _INT8.linear_prepack(weight, bias))
 
 
 def _binary(kernel: Any) -> Rule:
@@ -161,7 +167,7 @@ def _binary(kernel: Any) -> Rule:
         found = [site.int8(one) for one in (left, right)]
         if None in found:
             return "one of its operands is not quantised"
-        return Call(kernel, (*found, *site.out))
+        return site.call(kernel, *found)
 
     return rule
 
@@ -171,7 +177,7 @@ def _cat(site: Site) -> Call | str:
     found = [site.int8(one) for one in tensors]
     if None in found:
         return "one of its tensors is not quantised"
-    return Call(_INT8.cat.default, (found, dim, *site.out))
+    return site.call(_INT8.cat.default, found, dim)
 
 
 def _averaged(site: Site) -> Call | str:
@@ -181,28 +187,29 @@ def _averaged(site: Site) -> Call | str:
         return _NO_INT8
     if site.node.target is _ATEN.mean.dim and site.given[3] is not None:
         return "it changes the dtype"
-    if not x.meta["int8"].same(site.its):
+    its = x.meta["int8"]
+    if its.scale != site.its.scale:
         return "its result has another scale than its input"
-    return Call(site.node.target, (x, *site.given[1:]))
+    return Call(site.node.target, (x, *site.given[1:]), its)
 
 
-def _unary(kernel: Any, more: int = 0) -> Rule:
-    """more: of the arguments that the kernel has too."""
-
-    def rule(site: Site) -> Call | str:
-        x = site.int8(site.given[0])
-        if x is None:
-            return _NO_INT8
-        return Call(kernel, (x, *site.given[1 : 1 + more], *site.out))
-
-    return rule
+def _sigmoid(site: Site) -> Call | str:
+    x = site.int8(site.given[0])
+    if x is None:
+        return _NO_INT8
+    if (site.its.scale, site.its.zero) != (1 / 256, 0):
+        return "its kernel gives numbers in steps of 1/256 alone"
+    return site.call(_INT8.sigmoid.default, x)
 
 
 def _leaky(site: Site) -> Call | str:
     x = site.int8(site.given[0])
-    return _NO_INT8 if x is None else Call(_INT8.leaky_relu.default, (x, site.given[1], False, *site.out))
+    if x is None:
+        return _NO_INT8
+    return site.call(_INT8.leaky_relu.default, x, site.given[1], False)
 
 
+# No hardswish: QNNPACK's divides by the number of rows, which may be 0.
 RULES: Final[Mapping[Any, Rule]] = {
     _ATEN.conv1d.default: _convolution(1),
     _ATEN.conv2d.default: _convolution(2),
@@ -213,8 +220,7 @@ RULES: Final[Mapping[Any, Rule]] = {
     _ATEN.mean.dim: _averaged,
     _ATEN.avg_pool2d.default: _averaged,
     _ATEN.adaptive_avg_pool2d.default: _averaged,
-    _ATEN.sigmoid.default: _unary(_INT8.sigmoid.default),
-    _ATEN.hardswish.default: _unary(_INT8.hardswish.default),
+    _ATEN.sigmoid.default: _sigmoid,
     _ATEN.leaky_relu.default: _leaky,
 }
 
@@ -222,7 +228,7 @@ RULES: Final[Mapping[Any, Rule]] = {
 def reason(node: Any) -> str:
     """Why an operator that nothing was tried for stays as it is."""
     if node.target in RULES:
-        return "its result is not quantised, or read as it is too"
+        return "its result is not quantised, or is read in float too"
     return "PyTorch has no int8 kernel for it that takes its place"
 
 
@@ -335,7 +341,7 @@ def dynamic_input(node: Any) -> tuple[Any, bool]:
         return None, False
     x, *its = quantised.args
     scale, zero, least, most, dtype = its
-    chosen = getattr(scale, "args", (None,))[0]
+    chosen: Any = getattr(scale, "args", (None,))[0]
     shift = SHIFTS.get(dtype)
     if (
         its != reading

@@ -1,8 +1,8 @@
-// Read first by QNNPACK's init.c: as qnnpack/kernels.h. PyTorch 2 has a kernel for sparse weights for each
-// width of their indices. They are omitted, too.
+// Read first by QNNPACK's init.c, as qnnpack/kernels.h; of our folders, its C looks in qnnpack alone. PyTorch 2 has
+// a kernel for sparse weights for each width of their indices. They are omitted, too.
 #pragma once
 
-#include "qnnpack/kernels.h"
+#include "kernels.h"
 
 #if CPUINFO_ARCH_X86_64
 
