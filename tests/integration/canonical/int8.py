@@ -1,7 +1,8 @@
 """Modules in PT2E, as torchao quantises them, and their exported models: `int8.py FOLDER [NAME]`.
 
-Writes `<name>.ptl` and a JSON line for each: its operators, what is told of it, and how far its
-results are from those of PT2E, in steps of the last int8 tensor's scale.
+Writes `<name>.ptl`, what PT2E gives (`<name>.json`), and a JSON line for each: the model's
+operators, those that stay in float, and how far its results are from those of PT2E, in steps of
+the last int8 tensor's scale.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-logging.disable(logging.WARNING)
-warnings.filterwarnings("ignore")
-
 import torch
+from export_support.mobilenet import MobileNet, sample_images
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.jit.mobile import _export_operator_list, _load_for_lite_interpreter
@@ -32,10 +31,6 @@ from torchao.testing.pt2e._xnnpack_quantizer import (
     XNNPACKQuantizer,
     get_symmetric_quantization_config,
 )
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "apps"))
-
-from export_support.mobilenet import MobileNet, sample_images
 
 from orchestrator.export.saving import Export, export, prepare
 
@@ -151,8 +146,9 @@ def quantised(module: nn.Module, quantiser: Any, rows: Sequence[Tensor]) -> Any:
 
 def step(module: Any) -> float:
     """The scale of the last int8 tensor; of dynamic ones the scale of what is compared."""
-    names = ("quantized_decomposed.dequantize_per_tensor.default",)
-    scales = [n.args[1] for n in getattr(module, "graph", torch.fx.Graph()).nodes if str(n.target) in names]
+    name = "quantized_decomposed.dequantize_per_tensor.default"
+    nodes = module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ()
+    scales = [node.args[1] for node in nodes if str(node.target) == name]
     return float(scales[-1]) if scales else 1 / 256
 
 
@@ -174,21 +170,27 @@ def case(name: str, folder: Path) -> dict[str, Any]:
         module = quantised(net(name), CASES[name](), rows)
     made = export(name, Export(module, [(row,) for row in rows], "export"), pytorch="1.13.1")
     (folder / f"{name}.ptl").write_bytes(made.data)
+    with torch.no_grad():
+        results = [module(row).flatten().tolist() for row in rows]
+    (folder / f"{name}.json").write_text(json.dumps(results))
     operators = _export_operator_list(_load_for_lite_interpreter(io.BytesIO(made.data)))
     return {
         "name": name,
         "bytes": len(made.data),
         "operators": sorted(one for one in operators if one not in _OF_INPUTS),
-        "float": [note.split(" stays in float")[0].split(": ")[-1] for note in made.notes if "stays in float" in note],
+        "float": sorted({one[1] for one in map(_IN_FLOAT.search, made.notes) if one}),
+        "step": step(module),
         "steps": round(apart(module, made.data, rows), 3),
     }
 
 
+_IN_FLOAT = re.compile(r"(\w+::\w+) stays in float")
 # What bundled inputs and checks of sizes name.
 _OF_INPUTS = ("aten::__getitem__.t", "aten::_set_item.str", "aten::len.t", "aten::size.int")
 
 
 def main() -> None:
+    logging.disable(logging.WARNING)
     prepare()
     torch.use_deterministic_algorithms(False)
     folder, *names = sys.argv[1:]
