@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.jit.mobile import _load_for_lite_interpreter
 
+from orchestrator.export.packing import exact_engine
 from orchestrator.export.refusal import Refused
 from orchestrator.export.tolerances import NO_ROUNDING, TELLING
 from orchestrator.export.values import DTYPE_NAMES, changed, copied, from_json, shapes, tensors_of
@@ -25,6 +26,7 @@ _TIMED_SECONDS = 0.2
 _ROUNDS = (3, 200)
 # How much larger another order of the same sums may have its rounding error.
 _LUCK = 50
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 # What calls a method of a model, and what makes one that has a state of its own.
 Invoke = Callable[..., Any]
 Make = Callable[[], Invoke]
@@ -204,6 +206,12 @@ class Comparison:
     def __init__(self, tolerances: Mapping[str, Sequence[float]]) -> None:
         self.tolerances = tolerances
 
+    def widen(self, relative: float) -> None:
+        """Tolerate this of floats, too: what rounding to int8 makes of them."""
+        for name in _FLOATS if relative else ():
+            its, absolute = self.tolerances.get(name, (0.0, 0.0))
+            self.tolerances = {**self.tolerances, name: (its + relative, absolute)}
+
     def compare(self, expected: Any, seen: Any) -> Difference:
         found = Difference()
         self._value(expected[0], seen[0], "output", found)
@@ -291,7 +299,8 @@ def _steps(tensor: torch.Tensor) -> str:
 
 def lite(data: bytes) -> Invoke:
     """Calls methods of a `.ptl` file in torch's own lite interpreter."""
-    invoke: Invoke = _load_for_lite_interpreter(io.BytesIO(data)).run_method
+    with exact_engine():
+        invoke: Invoke = _load_for_lite_interpreter(io.BytesIO(data)).run_method
     return invoke
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 TORCH = "2.13.0"
+TORCHAO = "0.18.0"
 
 
 def torch_python() -> str:
@@ -28,3 +29,14 @@ def torch_python() -> str:
         subprocess.run(install, check=True)
         done.touch()
     return str(folder / "bin/python")
+
+
+def torchao_python() -> str:
+    """The same, with torchao, which quantises models."""
+    python = torch_python()
+    done = Path(python).parents[1] / f"torchao-{TORCHAO}"
+    if not done.exists() and "ORCHESTRATOR_EXPORT_PYTHON" not in os.environ:
+        install = [python, "-m", "pip", "install", "--quiet", f"torchao=={TORCHAO}"]
+        subprocess.run(install, check=True)
+        done.touch()
+    return python

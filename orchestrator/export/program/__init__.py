@@ -5,5 +5,7 @@ trees       arguments and results, as Python nests them and as a model does
 state       weights, buffers and constants as attributes, each once
 emission    nodes of the graph; arithmetic, of sizes; control_flow, branches and loops
 checks      what a program takes for granted of its inputs, asked when the model runs
+int8        PT2E's integers as quantised tensors, and kernels for them (int8_kernels);
+            decomposed: the rest as arithmetic
 module      `script_module(programs)`: all of it together
 """

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from orchestrator.export.places import place_in, place_of_error
 from orchestrator.export.program import trees
 from orchestrator.export.program.checks import environment, user_values
+from orchestrator.export.program.int8 import Integers, in_int8
 from orchestrator.export.program.module import Program, leaf_names
 from orchestrator.export.program.recurrent import whole_layers
 from orchestrator.export.program.sizes import At, Plan, Wanted, enlarged, planned
@@ -41,10 +42,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Captured:
-    """program, and why sizes are fixed that nobody asked to be: (argument, dimension) -> why."""
+    """program, why sizes are fixed that nobody asked to be, (argument, dimension) -> why; and what
+    became of its integers."""
 
     program: Program
     why: Mapping[tuple[str, int], str]
+    integers: Integers
 
 
 def _method(module: torch.nn.Module, method: str) -> torch.nn.Module:
@@ -104,7 +107,8 @@ def capture(
         program = Program(exported, _functional(exported), names, {})
         missed = _missed(program, leaves, grown)
         if not missed:
-            return Captured(program, _why(exported, leaf_names(program), leaves))
+            integers = in_int8(program.core, larger)
+            return Captured(program, _why(exported, leaf_names(program), leaves), integers)
         without |= missed
     raise Refused("export", "no example was found whose sizes stay open")
 

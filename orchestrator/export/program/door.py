@@ -91,6 +91,7 @@ def enter(
     for method, rows in examples.items():
         stage("exporting the module")
         captured[method] = capture(module, method, rows[0], asked, fixed)
+    comparison.widen(max((one.integers.slack for one in captured.values()), default=0.0))
     entered = Entered(module, captured, [])
     for method, rows in examples.items():
         entered.calls += _calls(method, captured[method].program, rows)
@@ -166,6 +167,7 @@ def _notes(method: str, one: Captured) -> Iterator[str]:
             yield f"{prefix}{name} is {trees.told(tree)}"
     if isinstance(program.result, trees.Branch):
         yield f"{prefix}the result is {trees.told(program.result)}"
+    yield from (f"{prefix}{line}" for line in one.integers.notes)
     for (name, dim), why in one.why.items():
         value = user_values(program.exported)[leaf_names(program).index(name)]
         if why:

@@ -110,10 +110,18 @@ class Emitter:
 
     hooks     node's target -> what emits it, for control flow
     reshapes  whether a view may be of what does not lie in memory as it did in the example
+    held      id of a tensor or an object that a graph has itself -> its value
     """
 
-    def __init__(self, writer: Writer, hooks: Mapping[Any, Hook], reshapes: bool) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        hooks: Mapping[Any, Hook],
+        reshapes: bool,
+        held: Mapping[int, Value] | None = None,
+    ) -> None:
         self.writer = writer
+        self.held = held or {}
         self.hooks = hooks
         self.reshapes = reshapes
         self.values: dict[Any, Any] = {}
@@ -152,7 +160,7 @@ class Emitter:
             found = self.modules[-1]
             for part in node.target.split("."):
                 found = getattr(found, part)
-            return found
+            return self.held.get(id(found), found)
         if node.op != "call_function":
             raise Refused("program", f"a node of the kind {node.op}")
         target = node.target
@@ -235,7 +243,7 @@ class Emitter:
         count: int = 0,
     ) -> Any:
         """A call of an overload; count: of the tensors in a list that it gives."""
-        given = _arguments(target, positional, named or {})
+        given = all_arguments(target, positional, named or {})
         target = _for_numbers(target, [self.given(one) for one in given])
         schema = target._schema
         values = [
@@ -326,7 +334,7 @@ def _count(node: Any) -> int:
     return len(given) if isinstance(given, list | tuple) else 0
 
 
-def _arguments(target: Any, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+def all_arguments(target: Any, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
     """All of a call's arguments, in the order of its schema."""
     given = list(positional)
     for one in target._schema.arguments[len(given) :]:

@@ -79,11 +79,17 @@ def script_module(programs: Mapping[str, Program]) -> tuple[Any, frozenset[str]]
         }
         for method, program in programs.items()
     }
+    held = {
+        id(what): (attributes.of_object(what, name), what)
+        for program in programs.values()
+        for name, what in _graphs_own(program.core)
+    }
     module = torch.jit._recursive.wrap_cpp_module(made)
     texts: set[str] = set()
     for method, program in programs.items():
         module.define(_stub(method, program))
-        texts |= _fill(module._c._get_method(method).graph, program, names[method])
+        graph = module._c._get_method(method).graph
+        texts |= _fill(graph, program, names[method], held)
     return module.eval(), frozenset(texts)
 
 
@@ -100,8 +106,13 @@ def _stub(method: str, program: Program) -> str:
     return f"{head}\n    raise RuntimeError('')\n"
 
 
-def _fill(graph: Any, program: Program, names: Mapping[str, str]) -> set[str]:
-    """Replace what a graph computes; gives what its checks of inputs say."""
+def _fill(
+    graph: Any, program: Program, names: Mapping[str, str], held: Mapping[int, tuple[str, Any]]
+) -> set[str]:
+    """Replace what a graph computes; gives what its checks of inputs say.
+
+    names, held  the module's attributes: by placeholder, and by the id of what a graph has itself
+    """
     old = list(graph.nodes())
     writer = Writer(graph, old[0])
     result = next(iter(graph.outputs()))
@@ -109,7 +120,13 @@ def _fill(graph: Any, program: Program, names: Mapping[str, str]) -> set[str]:
         leaves = _unpacked(writer, program, list(graph.inputs())[1:])
         emit_checks(writer, asked(program), leaves)
         texts = set(writer.texts)
-        emitter = Emitter(writer, CONTROL_FLOW, _reshapes(program.exported))
+        own = {
+            id(what): writer.attribute(held[id(what)][0], _type(what))
+            for _, what in _graphs_own(program.core)
+        }
+        # int8 kernels give images whose channels are last in memory
+        reshapes = bool(own) or _reshapes(program.exported)
+        emitter = Emitter(writer, CONTROL_FLOW, reshapes, own)
         given = _placeholders(writer, program.core, names, leaves)
         made = _written_back(
             writer, program.core, given, emitter.emit(program.core.graph_module, given)
@@ -120,6 +137,20 @@ def _fill(graph: Any, program: Program, names: Mapping[str, str]) -> set[str]:
     for node in reversed(old):
         node.destroy()
     return texts
+
+
+def _graphs_own(core: Any) -> list[tuple[str, Any]]:
+    """Tensors and objects that a graph itself has, with their names."""
+    found = [
+        (node.target, getattr(core.graph_module, node.target))
+        for node in core.graph.nodes
+        if node.op == "get_attr"
+    ]
+    return [one for one in found if isinstance(one[1], torch.Tensor | torch.ScriptObject)]
+
+
+def _type(what: Any) -> Any:
+    return torch._C.TensorType.get() if isinstance(what, torch.Tensor) else what._type()
 
 
 # --- what comes in ---

@@ -32,6 +32,14 @@ class Attributes:
             self.names[its] = chosen
         return self.names[its]
 
+    def of_object(self, what: Any, name: str) -> str:
+        """The attribute that holds an object, or a tensor, of a graph's own."""
+        if isinstance(what, torch.Tensor):
+            return self.of(what, name, False)
+        chosen = self._free(name)
+        self.module._register_attribute(chosen, what._type(), what)
+        return chosen
+
     def _free(self, name: str) -> str:
         # what begins with a letter is no name of TorchScript's own
         name = name if name[:1].isalpha() else f"w{name}"
@@ -47,5 +55,13 @@ def _identity(tensor: torch.Tensor) -> Any:
         return object()
     return (
         *(tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()),
-        (tensor.q_scale(), tensor.q_zero_point()) if tensor.is_quantized else None,
+        _reading(tensor) if tensor.is_quantized else None,
     )
+
+
+def _reading(tensor: torch.Tensor) -> Any:
+    """How the integers of a quantised tensor are read."""
+    if tensor.qscheme() == torch.per_tensor_affine:
+        return tensor.q_scale(), tensor.q_zero_point()
+    scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return tensor.q_per_channel_axis(), *scales.tolist(), *zeros.tolist()
