@@ -84,7 +84,10 @@ def in_delivered(root: Path, methods: Sequence[Calls]) -> list[Mapping[str, Any]
     argv = [str(driver), "--model", str(root / "apps" / APP / "models/calls.ptl")]
     argv += ["--inputs", str(inputs), "--output", str(output)]
     library = root / "dist" / APP / HOST / "lib"
-    subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=True)
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library)}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    # 1: a run failed, as the output says
+    assert done.returncode in (0, 1), done.stderr
     return list(json.loads(output.read_text())["runs"])
 
 
@@ -164,7 +167,7 @@ HOSTILE: Mapping[str, tuple[Any, list[float] | str]] = {
     ),
     "no stride": (moved(0, 1, 0, 0, 1, 1, 1, 1), "value >= least"),
     "far apart": (moved(1, 1, 0, 0, 2**40, 1, 1, 1), "value >= least"),
-    "padded for ever": (moved(1, 1, HUGE, HUGE, 1, 1, 1, 1), "tensor.sizes() == "),
+    "padded for ever": (moved(1, 1, HUGE, HUGE, 1, 1, 1, 1), "is_empty || fits"),
     "no groups": (moved(1, 1, 0, 0, 1, 1, 0, 1), "value >= least"),
     "no groups of offsets": (moved(1, 1, 0, 0, 1, 1, 1, 0), "value >= least"),
     "many groups": (moved(1, 1, 0, 0, 1, 1, HUGE, 1), "input.size(1) == weight.size(1) * groups"),
@@ -188,6 +191,7 @@ HOSTILE: Mapping[str, tuple[Any, list[float] | str]] = {
 }
 
 
+@pytest.mark.ci_only
 @pytest.mark.parametrize("runtime", EACH_RUNTIME)
 def test_an_app_has_torchvisions_results(runtime: str, tmp_path: Path) -> None:
     """In the development library, and in what is cut, verified and delivered for two processors."""
@@ -230,11 +234,10 @@ def test_an_app_has_torchvisions_results(runtime: str, tmp_path: Path) -> None:
     for (name, (_, expected)), run in zip(
         HOSTILE.items(), in_delivered(root, hostile), strict=True
     ):
-        if isinstance(expected, str):
-            if expected not in str(run["error"]):
-                faults[name] = run
-        elif run["error"] or read(run["output"]["tuple"][0]["tensor"]).elements != expected:
-            faults[name] = run
+        error = run["error"]["text"] if run["error"] else ""
+        found = error or read(run["output"]["tuple"][0]["tensor"]).elements
+        if found != expected and not (isinstance(expected, str) and expected in error):
+            faults[name] = found
     assert faults == {}
     manifest = json.loads((root / "dist" / APP / HOST / "manifest.json").read_text())
     selection = manifest["selection"]
