@@ -54,10 +54,12 @@ def _shrink(here: Invocation, store: Path, since: float) -> None:
 
 
 def _shrink_texts(here: Invocation) -> None:
-    """Where no other process uses a cache that the invocation added to."""
-    for store in sorted(here.stored_in):
-        with suppress(CacheInUseError, LocksUnsupportedError), cache_alone(store):
-            prune_texts(store, here.workspace.config.cache_size)
+    """Where no other process uses the cache, and the invocation added to it: a store of the
+    workspace's own has no texts."""
+    cache = here.context.cache
+    if cache in here.stored_in:
+        with suppress(CacheInUseError, LocksUnsupportedError), cache_alone(cache):
+            prune_texts(cache, here.workspace.config.cache_size)
 
 
 def _told(removed: Removed, most: int) -> str:
