@@ -60,10 +60,11 @@ _EXPORTS: Final = "addon/exports.map"
 
 
 def addon_link_parts() -> dict[str, str]:
-    """Parts of an add-on's identity: digests of our own code in its link, and of the version script
-    that the link reads."""
-    exports = (NATIVE / _EXPORTS).read_text(encoding="utf-8")
-    return {"steps": own_steps("addon"), "exports": text_digest(exports)}
+    """Parts of an add-on's identity: digests of our own code in its link, of what decides on that,
+    which is this module, and of the version script that the link reads."""
+    read = {"decided by": Path(__file__), "exports": NATIVE / _EXPORTS}
+    texts = {name: text_digest(path.read_text("utf-8")) for name, path in read.items()}
+    return {"steps": own_steps("addon"), **texts}
 
 
 class AddonLinkError(OrchestratorError):

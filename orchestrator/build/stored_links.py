@@ -37,10 +37,7 @@ _RELINK: Final = ("compilers/relink.py",)
 OWN_STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "code_archive": ("binary/bitcode.py", "errors.py"),
     "left_out": ("binary/dead_stubs.py", "binary/macho.py", "errors.py"),
-    "addon": (
-        *("binary/elf_addon.py", "binary/elf_imports.py", "build/addon_link.py"),
-        *(*_RELINK, "errors.py"),
-    ),
+    "addon": ("binary/elf_addon.py", "binary/elf_imports.py", *_RELINK, "errors.py"),
     **dict.fromkeys(("shared", "extensible", "executable", "relocatable"), _RELINK),
 }
 # Variables that zig, clang and lld read, and that are no more than their value.
