@@ -308,6 +308,7 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
             "methods": ["forward"],
             "inputs": {},
             "example_inputs": True,
+            "foreign_devices": [],
         }
     ]
     assert told["next"][0] == "fill in the input shapes in apps/raw/app.yaml"
