@@ -136,7 +136,7 @@ def is_named(here: Invocation, action: Compile, path: Path, named: frozenset[str
             return f"overlay/{path.relative_to(folder).as_posix()}" in named
     of_library = [f for name, f in folders.items() if name.startswith("library_")]
     if any(path.is_relative_to(folder) for folder in of_library):
-        return "library" in action.parts
+        return "library" in parts_in(action.identity)
     # whole trees, by their digests: the runtime's, and the compiler's
     parts = ("tree", "generated", "configured", "third_party")
     trees = [f for name, f in folders.items() if name.startswith(parts)]
@@ -144,8 +144,14 @@ def is_named(here: Invocation, action: Compile, path: Path, named: frozenset[str
     of_compiler = [folders["zig"], NATIVE.parent / "compilers", cache / "toolchains"]
     by_digest = cache / "projections"
     if any(path.is_relative_to(tree) for tree in trees):
-        return "runtime" in action.parts
+        return "runtime" in parts_in(action.identity)
     return any(path.is_relative_to(folder) for folder in (*of_compiler, by_digest))
+
+
+def parts_in(identity: Identity) -> frozenset[str]:
+    """The names of an identity's parts, and of those that it is made of."""
+    nested = [one for one in identity.parts.values() if isinstance(one, Identity)]
+    return frozenset(identity.parts).union(*map(parts_in, nested))
 
 
 def names_in(planned: Planned, identity: Identity) -> frozenset[str]:
