@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-_ATEN, _NAMES = torch.ops.aten, torch.ops.quantized_decomposed
+_ATEN: Final = torch.ops.aten
 
 
 class _Nodes:
@@ -108,23 +108,24 @@ def _choose_symmetric(
     return scale, to.call(_ATEN._to_copy.default, full, dtype=torch.int64)
 
 
-_RULES: Final[Mapping[Any, Callable[..., Any]]] = {
-    _NAMES.quantize_per_tensor.default: _quantise,
-    _NAMES.quantize_per_tensor.tensor: _quantise,
-    _NAMES.quantize_per_tensor.tensor2: _quantise,
-    _NAMES.dequantize_per_tensor.default: _dequantise,
-    _NAMES.dequantize_per_tensor.tensor: _dequantise,
-    _NAMES.dequantize_per_tensor.tensor2: _dequantise,
-    _NAMES.quantize_per_channel.default: _quantise_channels,
-    _NAMES.dequantize_per_channel.default: _dequantise_channels,
-    _NAMES.choose_qparams.tensor: _choose,
-    _NAMES.choose_qparams_symmetric.tensor: _choose_symmetric,
+# By name: torch has the operators only where somebody imported what defines them.
+_RULES: Final[Mapping[str, Callable[..., Any]]] = {
+    "quantize_per_tensor.default": _quantise,
+    "quantize_per_tensor.tensor": _quantise,
+    "quantize_per_tensor.tensor2": _quantise,
+    "dequantize_per_tensor.default": _dequantise,
+    "dequantize_per_tensor.tensor": _dequantise,
+    "dequantize_per_tensor.tensor2": _dequantise,
+    "quantize_per_channel.default": _quantise_channels,
+    "dequantize_per_channel.default": _dequantise_channels,
+    "choose_qparams.tensor": _choose,
+    "choose_qparams_symmetric.tensor": _choose_symmetric,
 }
 
 
 def decompose(graph: Any, node: Any) -> bool:
     """Write a node as arithmetic, in its place; whether there is a rule for it."""
-    rule = _RULES.get(node.target)
+    rule = _RULES.get(str(node.target).removeprefix("quantized_decomposed."))
     if rule is None or node.kwargs.get("out_dtype") not in (None, torch.float32):
         return False
     with graph.inserting_before(node):
