@@ -32,6 +32,7 @@ from orchestrator.build.execute import View, execute_linked, object_store
 from orchestrator.build.invocation import Invocation, Prepared
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.runtime import Runtime
+from orchestrator.build.shard_contents import InBase
 from orchestrator.build.shard_files import forget_old, forget_old_bases
 from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
 from orchestrator.build.variants import (
@@ -416,6 +417,12 @@ class Development:
     def _has(self) -> BaseHas:
         units = {unit for c in self.base_plan.plan.compiles for unit in c.units}
         return BaseHas(frozenset(units), self.base.extended.exports, self.base.called)
+
+    @property
+    def in_base(self) -> InBase:
+        """The base, as guesses of a shard's operators need it."""
+        has = self._has
+        return InBase(has.units, has.called)
 
     @property
     def _groups_file(self) -> Path:

@@ -21,6 +21,7 @@ from orchestrator.build.run import require_accepted
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_contents import (
     errors_of,
+    joining,
     missing_dtypes,
     missing_operators,
     recorded_operators,
@@ -71,15 +72,16 @@ class OnDemandTracer:
     development: Development
     request: VariantRequest
     compiled: int = field(default=0, init=False)
+    _rounds: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         subjects = app_subjects(self.here, self.app, ())
         closure = self.request.selection.operators.keys()
-        operators = (recorded_operators(self.here, self.runtime, one) for one in subjects)
+        self._base, base = self.development.base, self.development.in_base
+        operators = (recorded_operators(self.here, self.runtime, one, base) for one in subjects)
         wide = (recorded_wide(self.here, self.runtime, one) for one in subjects)
         self._operators = frozenset[OperatorName]().union(*operators) & closure
         self._wide = frozenset[str]().union(*wide)
-        self._base = self.development.base
         self.compiled += len(self._base.compiled or ())
         self._shard = self._made()
 
@@ -166,7 +168,9 @@ class OnDemandTracer:
             return
         told = (*sorted(operators), *(f"{tag} for {dtypes[tag]}" for tag in sorted(dtypes)))
         self.here.log(f"{', '.join(told)}: not there yet, compiling")
-        self._operators |= operators
+        self._rounds += 1
+        roots, closure = self.request.selection.root_operators, self.request.selection.operators
+        self._operators |= joining(self.runtime, roots, operators, self._rounds) & closure.keys()
         self._wide |= dtypes.keys()
         self._shard = self._made()
 

@@ -20,6 +20,7 @@ from orchestrator.build.invocation import Invocation
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_contents import (
     errors_of,
+    joining,
     missing_dtypes,
     missing_operators,
     probable_operators,
@@ -41,6 +42,7 @@ from orchestrator.trace.lock import lock_path, read_runs
 from orchestrator.trace.recording import RecordedWork, recorded_work
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.growth import Growth
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import merge_all
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model, still_running
@@ -123,16 +125,16 @@ def run_in_development(
     development = Development(here, runtime, jobs, view)
     development.require()
     kernels = runtime.kernels_for(subject.roots)
-    operators, wide = (
-        probable_operators(here, runtime, subject),
-        probably_wide(here, runtime, subject),
-    )
+    wide = probably_wide(here, runtime, subject)
+    operators: frozenset[OperatorName] | None = None
     attempts: list[Attempt] = []
     while True:
         began = time.monotonic()
         with ExitStack() as held:
             with _alone(here):
                 base = development.base
+                if operators is None:
+                    operators = probable_operators(here, runtime, subject, development.in_base)
                 shard = development.shard(subject.roots, operators, wide)
                 held.enter_context(in_use(base.extended.path))
                 held.enter_context(in_use(shard.path))
@@ -146,7 +148,7 @@ def run_in_development(
         if not (new or wider) or not new <= kernels.by_operator.keys():
             break
         here.log(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
-        operators |= new
+        operators |= joining(runtime, subject.roots, new, len(attempts))
         wide |= wider
     result = _checked(subject, seen, attempts)
     timed = None

@@ -1,20 +1,29 @@
 """What the shard of a model has at first, and what came up missing in it.
 
 The operators that a model names, and those that it probably calls: what its trace says, else what
-other models were seen to call.
+other models were seen to call, and what costs no unit more. Where one is missing all the same, all
+that it may call joins with it, and then all that the model may call: each round is another link and
+another run, so a model takes two, or three.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from orchestrator.build.invocation import Invocation
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.subject import Subject, readable_locks
-from orchestrator.plan.development import NAME, entered_operators, guess, wide_tags
+from orchestrator.plan.development import (
+    NAME,
+    entered_operators,
+    guess,
+    wide_tags,
+    with_known_code,
+)
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import static_selection
 from orchestrator.system.reading import read_json
@@ -24,8 +33,16 @@ from orchestrator.values.operators import OperatorName
 from orchestrator.verify.verdict import RunnerResult
 
 
+@dataclass(frozen=True)
+class InBase:
+    """The base, as guesses need it. units: paths; called: operators that its own code calls."""
+
+    units: frozenset[str]
+    called: frozenset[OperatorName]
+
+
 def probable_operators(
-    here: Invocation, runtime: Runtime, subject: Subject
+    here: Invocation, runtime: Runtime, subject: Subject, base: InBase
 ) -> frozenset[OperatorName]:
     """The operators that the model has at first."""
     kernels = runtime.kernels_for(subject.roots)
@@ -38,11 +55,11 @@ def probable_operators(
         return subject.roots | (called_by_model(trace) & known)
     called = frozenset[OperatorName]().union(*map(called_by_model, readable_locks(here, runtime)))
     called |= frozenset(map(OperatorName, runtime.version.usual_calls))
-    return _guessed(runtime, kernels, subject.roots, called)
+    return _guessed(runtime, kernels, subject.roots, called, base)
 
 
 def recorded_operators(
-    here: Invocation, runtime: Runtime, subject: Subject
+    here: Invocation, runtime: Runtime, subject: Subject, base: InBase
 ) -> frozenset[OperatorName]:
     """The operators that a model has at first that is recorded: with those of the recorder's set-up
     calls, which every lock has."""
@@ -55,8 +72,8 @@ def recorded_operators(
         locks = [frozenset(lock.called_operators) for lock in readable_locks(here, runtime)]
         common = frozenset.intersection(*locks) if locks else frozenset[OperatorName]()
         common |= frozenset(map(OperatorName, runtime.version.usual_calls))
-        called = _guessed(runtime, kernels, entered, common)
-    return probable_operators(here, runtime, subject) | entered | called
+        called = _guessed(runtime, kernels, entered, common, base)
+    return probable_operators(here, runtime, subject, base) | entered | called
 
 
 def _guessed(
@@ -64,9 +81,33 @@ def _guessed(
     kernels: Registry,
     roots: frozenset[OperatorName],
     called: frozenset[OperatorName],
+    base: InBase,
 ) -> frozenset[OperatorName]:
-    closure = static_selection(runtime.index, kernels, roots, NAME).operators
-    return guess(roots, closure, called & kernels.by_operator.keys())
+    closure = _closure(runtime, kernels, roots)
+    callable_ = closure | base.called
+    chosen = guess(roots, callable_, called & kernels.by_operator.keys())
+    return with_known_code(runtime.index, kernels, chosen, closure, base.units)
+
+
+def joining(
+    runtime: Runtime,
+    roots: frozenset[OperatorName],
+    missing: frozenset[OperatorName],
+    rounds: int,
+) -> frozenset[OperatorName]:
+    """The operators that a shard gets where some came up missing: with what these may call, or,
+    after the first round, with all that a model with these root operators may call."""
+    if not missing:
+        return missing
+    among = missing if rounds == 1 else missing | roots
+    return missing | _closure(runtime, runtime.kernels_for(roots), among)
+
+
+def _closure(
+    runtime: Runtime, kernels: Registry, operators: Collection[OperatorName]
+) -> frozenset[OperatorName]:
+    """All that these operators may call."""
+    return frozenset(static_selection(runtime.index, kernels, operators, NAME).operators)
 
 
 def probably_wide(here: Invocation, runtime: Runtime, subject: Subject) -> frozenset[str]:

@@ -17,6 +17,7 @@ from orchestrator.index.model import COMDAT, RuntimeIndex, aliases
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry
+from orchestrator.select.needs import needed
 from orchestrator.select.policy import recorded_selection
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ALL_TAGS, Selection
@@ -267,6 +268,34 @@ def guess(
     """The operators that a model probably calls: those it names, and of those that they may call
     the ones that other models were seen to."""
     return frozenset(roots) | frozenset(name for name in called if name in closure)
+
+
+def with_known_code(
+    index: RuntimeIndex,
+    kernels: Registry,
+    operators: Collection[OperatorName],
+    closure: Collection[OperatorName],
+    there: Collection[str],
+) -> frozenset[OperatorName]:
+    """`operators`, and those of `closure` that need no unit and no kernel tag besides: their code
+    is compiled anyway, and one that comes up missing costs a link and another run.
+
+    there: the paths of units that are compiled already
+    """
+    chosen = frozenset(operators)
+    units, tags = _needed(index, kernels, chosen)
+    units |= {n for n, unit in enumerate(index.units) if unit.path in there}
+    more = {name: _needed(index, kernels, (name,)) for name in frozenset(closure) - chosen}
+    return chosen | {name for name, one in more.items() if one[0] <= units and one[1] <= tags}
+
+
+def _needed(
+    index: RuntimeIndex, kernels: Registry, operators: Iterable[OperatorName]
+) -> tuple[frozenset[int], frozenset[str]]:
+    """The units and kernel tags that these operators need without a call of another."""
+    found = needed(index, kernels, entry=(), operators=operators, follow_calls=False)
+    tags = (index.kernel_tags.get(node, ()) for node in found.switches)
+    return found.units, frozenset(tag for some in tags for tag in some)
 
 
 def groups_of(

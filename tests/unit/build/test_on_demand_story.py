@@ -10,14 +10,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from core_toy import CORE, make_index
+from core_toy import CORE, GUARD, MINIZ, make_index
 from toy_workspace import toy_dialect, toy_invocation, toy_runtime
 
 from orchestrator.build import on_demand, shard_contents
 from orchestrator.build.development import Shard
 from orchestrator.build.on_demand import OnDemandTracer, UnsureRecordingError
 from orchestrator.build.run import ShardRefusedError
-from orchestrator.build.shard_contents import recorded_operators
+from orchestrator.build.shard_contents import InBase, recorded_operators
 from orchestrator.build.subject import readable_locks
 from orchestrator.build.variants import VariantRequest
 from orchestrator.errors import OrchestratorError
@@ -108,12 +108,19 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Runner], T
             runner=tmp_path / "driver",
             extended=SimpleNamespace(path=tmp_path / "libbase.so"),
         )
-        one.library = SimpleNamespace(base=base, shard=one.shard)
+        one.library = SimpleNamespace(base=base, in_base=None, shard=one.shard)
         monkeypatch.setattr(on_demand, "app_subjects", lambda *_: ("first", "second"))
         probable = {"first": {"aten::a", "aten::elsewhere"}, "second": {"aten::b"}}
         monkeypatch.setattr(on_demand, "recorded_operators", lambda *how: probable[how[2]])
         monkeypatch.setattr(on_demand, "recorded_wide", lambda *how: {f"{how[2]}_kernel"})
         monkeypatch.setattr(on_demand, "run_model", one.run)
+        calls = {"aten::b": {"aten::fill_.Scalar", "aten::outside"}}
+
+        def closure(_index: object, _kernels: object, operators: Collection[str], _: str) -> Any:
+            found = frozenset(operators).union(*(calls.get(name, set()) for name in operators))
+            return SimpleNamespace(operators=found)
+
+        monkeypatch.setattr(shard_contents, "static_selection", closure)
         return one
 
     return made
@@ -269,10 +276,12 @@ def test_set_up_calls_are_known_from_what_every_lock_has(
     locks: tuple[tuple[str, ...], ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And from the model's own lock all that it says; without any, what models usually call."""
-    known = ("aten::a", "aten::b", "aten::c", "aten::copy_", "aten::usual", "aten::zeros")
+    units = {"aten::a": CORE, "aten::alike": CORE, "aten::b": GUARD, "aten::c": GUARD}
+    units |= {"aten::copy_": MINIZ, "aten::usual": CORE, "aten::zeros": CORE}
+    known = tuple(units)
     here = toy_invocation(tmp_path, {f"app_{number}": APP for number, _ in enumerate(locks)})
     runtime = toy_runtime(
-        index=make_index(registrations=[(name, "CPU", CORE, ()) for name in known]),
+        index=make_index(registrations=[(name, "CPU", unit, ()) for name, unit in units.items()]),
         dialect=toy_dialect(usual_calls=("aten::usual", "aten::of_another_pytorch")),
     )
     identity = TraceIdentity(
@@ -287,13 +296,17 @@ def test_set_up_calls_are_known_from_what_every_lock_has(
     closure = SimpleNamespace(operators=frozenset(known))
     monkeypatch.setattr(shard_contents, "static_selection", lambda *_: closure)
     subject = cast(Any, SimpleNamespace(roots=frozenset({"aten::a"}), trace=None, earlier=None))
-    at_first = {"aten::a", "aten::zeros", "aten::usual", *(("aten::copy_",) if locks else ())}
-    assert recorded_operators(here, runtime, subject) == at_first
+    # `alike` is in a unit that is compiled anyway
+    at_first = {"aten::a", "aten::alike", "aten::zeros", "aten::usual"}
+    base = InBase(frozenset(), frozenset())
+    assert recorded_operators(here, runtime, subject, base) == at_first | (
+        {"aten::copy_"} if locks else set()
+    )
     earlier = list(readable_locks(here, runtime))
     assert len(earlier) == len(locks)
     for subject.earlier in earlier:
         found = {"aten::a", "aten::zeros", *subject.earlier.called_operators}
-        assert recorded_operators(here, runtime, subject) == found
+        assert recorded_operators(here, runtime, subject, base) == found
 
 
 def test_a_shard_that_is_refused(toy: Callable[[Runner], Toy]) -> None:

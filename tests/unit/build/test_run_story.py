@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from core_toy import CORE, make_index
+from core_toy import CORE, GUARD, MINIZ, make_index
 from toy_workspace import toy_dialect, toy_invocation, toy_runtime, toy_toolchain
 
 from orchestrator.build import run as running
@@ -28,6 +28,7 @@ from orchestrator.build.run import (
     run_in_development,
 )
 from orchestrator.build.runtime import Runtime
+from orchestrator.build.shard_contents import InBase, joining
 from orchestrator.build.shard_files import forget_old, forget_old_bases
 from orchestrator.build.subject import InputsUnfitError, Subject, read_inputs
 from orchestrator.build.timed import Seen, TimedLibrary
@@ -59,6 +60,13 @@ run: native
 KNOWN = tuple(map(Op, ("aten::a", "aten::b", "aten::c", "aten::d")))
 
 
+def closure(_index: object, _kernels: object, operators: Collection[str], _: str) -> Any:
+    """aten::a may call aten::b."""
+    return SimpleNamespace(
+        operators={*operators, *(("aten::b",) if "aten::a" in operators else ())}
+    )
+
+
 def result(error: dict[str, Any] | None = None, at_load: bool = False) -> RunnerResult:
     run = {"method": "forward", "index": 0, "output": {"int": 1}, "error": error}
     value = {"runs": [] if at_load else [run], "error": error if at_load else None}
@@ -80,6 +88,7 @@ class Toy:
     usual: tuple[str, ...] = ()
     wide: list[frozenset[str]] = field(default_factory=list)
     own: tuple[str, ...] = ()
+    in_base: InBase = field(default_factory=lambda: InBase(frozenset(), frozenset()))
 
     @property
     def state(self) -> Path:
@@ -94,7 +103,9 @@ class Toy:
 
     @property
     def runtime(self) -> Runtime:
-        index = make_index(registrations=[(name, "CPU", CORE, ()) for name in KNOWN])
+        units = (CORE, GUARD, MINIZ, MINIZ)
+        rows = [(name, "CPU", unit, ()) for name, unit in zip(KNOWN, units, strict=True)]
+        index = make_index(registrations=rows)
         index = replace(index, tree=64 * "e")
         return toy_runtime(index=index, dialect=toy_dialect(usual_calls=self.usual))
 
@@ -118,12 +129,28 @@ class Toy:
         )
 
 
+@dataclass
+class Library:
+    toy: Toy
+    base: Any
+
+    def require(self) -> None:
+        """It is there."""
+
+    @property
+    def in_base(self) -> InBase:
+        return self.toy.in_base
+
+    def shard(self, *how: Any) -> Shard:
+        return self.toy.make(*how)
+
+
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
     def made(runner: Callable[[frozenset[str]], RunnerResult]) -> Toy:
         one = Toy(tmp_path, runner)
         base = SimpleNamespace(extended=SimpleNamespace(path=one.base))
-        library = SimpleNamespace(require=lambda: None, base=base, shard=one.make)
+        library = Library(one, base)
         monkeypatch.setattr(running, "Development", lambda *_: library)
 
         def run(_here: object, _subject: object, _base: object, shard: Shard, *how: object) -> Any:
@@ -138,8 +165,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
         monkeypatch.setattr(running, "_run", run)
         monkeypatch.setattr(running, "recorded_work", worked)
         monkeypatch.setattr(running, "scales", lambda _: None)
-        found = SimpleNamespace(operators={"aten::a", "aten::b"})
-        monkeypatch.setattr(shard_contents, "static_selection", lambda *_: found)
+        monkeypatch.setattr(shard_contents, "static_selection", closure)
         return one
 
     return made
@@ -233,6 +259,30 @@ def test_of_what_is_usually_called_it_gets_what_it_can_call(toy: Callable[..., T
     one.usual = ("aten::b", "aten::c", "aten::of_another_pytorch")
     one.run()
     assert one.shards == [{"aten::a", "aten::b"}]
+
+
+def test_what_the_base_calls_is_guessed_too(toy: Callable[..., Toy]) -> None:
+    """Such as the operator that sets the storage of each weight: no model's operator calls it."""
+    one = toy(lambda _: result())
+    one.usual = ("aten::c", "aten::d")
+    one.in_base = InBase(frozenset(), frozenset({Op("aten::d")}))
+    one.run()
+    assert one.shards == [{"aten::a", "aten::d"}]
+
+
+def test_what_costs_no_unit_is_there_at_first(toy: Callable[..., Toy]) -> None:
+    one = toy(lambda _: result())
+    one.in_base = InBase(frozenset({GUARD}), frozenset())
+    one.run()
+    assert one.shards == [{"aten::a", "aten::b"}]
+
+
+def test_the_second_time_all_joins_that_the_model_may_call(toy: Callable[..., Toy]) -> None:
+    runtime, roots = toy(lambda _: result()).runtime, frozenset({Op("aten::a")})
+    missing = frozenset({Op("aten::c")})
+    assert joining(runtime, roots, missing, rounds=1) == {"aten::c"}
+    assert joining(runtime, roots, missing, rounds=2) == {"aten::a", "aten::b", "aten::c"}
+    assert joining(runtime, roots, frozenset(), rounds=2) == frozenset()
 
 
 def test_what_a_model_called_is_remembered(toy: Callable[..., Toy]) -> None:

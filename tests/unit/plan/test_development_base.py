@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 
 import pytest
-from core_toy import CONVOLUTION, make_index
+from core_toy import CONVOLUTION, CORE, GUARD, MINIZ, make_index
 from shipped_index import kernels_for, locks_of, shipped, shipped_spec
 from variants import planner
 
@@ -28,6 +28,7 @@ from orchestrator.plan.development import (
     plan_base,
     usual_dtypes,
     wide_tags,
+    with_known_code,
 )
 from orchestrator.plan.extension import extension_symbols
 from orchestrator.pytorch.dialect import Dialect
@@ -251,6 +252,22 @@ def test_a_guess_is_of_what_the_model_can_call() -> None:
         "aten::a",
         "aten::c",
     }
+
+
+def test_an_operator_joins_whose_code_is_compiled_anyway() -> None:
+    rows = [("aten::a", CORE, "a"), ("aten::alike", CORE, ""), ("aten::b", GUARD, "")]
+    rows += [("aten::c", MINIZ, ""), ("aten::tagged", CORE, "b")]
+    index = make_index(
+        nodes={"a": (CORE, 1, ()), "b": (CORE, 1, ())},
+        registrations=[(name, "CPU", unit, [node] if node else []) for name, unit, node in rows],
+        calls={},
+        tags={"b": ["b_kernel"]},
+        initialisers={},
+    )
+    kernels = registry(index, ["CPU"], DIALECTS["2.6.0"].keys)
+    a, alike, b, c, tagged = sorted(kernels.by_operator)
+    found = with_known_code(index, kernels, {a}, {a, alike, b, c, tagged}, {GUARD})
+    assert found == {a, alike, b}
 
 
 def named(letters: str) -> frozenset[Op]:
