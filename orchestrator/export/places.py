@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
 import traceback
@@ -18,8 +19,8 @@ _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 
 def is_torchs(file: str) -> bool:
-    """Whether a file belongs to torch, or is none."""
-    return file.startswith((_TORCH, "<"))
+    """Whether a file belongs to torch, to what exports with it, or is none."""
+    return file.startswith((_TORCH, _OURS, "<"))
 
 
 def place_in(text: str) -> dict[str, Any]:
@@ -41,8 +42,24 @@ def place_of_error(error: BaseException) -> dict[str, Any]:
     frames = [
         (frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)
     ]
-    own = [one for one in _own(frames) if not one[0].startswith(_OURS)]
+    own = list(_own(frames))
     return _facts(*own[-1]) if own else {}
+
+
+def place_of_function(function: Any) -> dict[str, Any]:
+    """Where a function begins."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return {} if code is None else _facts(code.co_filename, code.co_firstlineno)
+
+
+def place_of_assignment(its: type, name: str) -> dict[str, Any]:
+    """Where a class sets an attribute of its own, last."""
+    try:
+        lines, first = inspect.getsourcelines(its)
+    except (OSError, TypeError):
+        return {}
+    found = [n for n, line in enumerate(lines, first) if re.search(rf"\.{name}\b[^=]*=[^=]", line)]
+    return _facts(inspect.getfile(its), found[-1]) if found else {}
 
 
 def _facts(file: str, line: int) -> dict[str, Any]:

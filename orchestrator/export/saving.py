@@ -22,7 +22,7 @@ import inspect
 import io
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,13 +36,16 @@ from orchestrator.export.archive import reproducible
 from orchestrator.export.calls import Call, Comparison, Invoke, Make
 from orchestrator.export.comparing import Comparing, completed, made_of
 from orchestrator.export.freezing import frozen, inlined, unmark
+from orchestrator.export.places import place_of_assignment
 from orchestrator.export.program.capture import Example, argument_names
+from orchestrator.export.program.copies import remembered
 from orchestrator.export.program.door import enter
-from orchestrator.export.program.sizes import wanted
+from orchestrator.export.program.sizes import Kept, wanted
 from orchestrator.export.refusal import Refused
 from orchestrator.export.scripting import scripted, traced
 from orchestrator.export.static import Applied, Attempt, convert, settled
 from orchestrator.export.tolerances import TOLERANCES
+from orchestrator.export.values import copied
 
 # A call: positional arguments, or named ones.
 Row = tuple[Any, ...] | Mapping[str, Any]
@@ -81,6 +84,7 @@ class Exported:
 
     via    `export`, `script` or `trace`
     notes  lines for people
+    unrolled  the line of a loop over a size, which torch.export took step by step
     """
 
     data: bytes
@@ -89,6 +93,7 @@ class Exported:
     comparison: list[dict[str, Any]]
     via: str = "script"
     notes: list[str] = field(default_factory=list)
+    unrolled: str = ""
 
     @property
     def largest(self) -> float:
@@ -117,27 +122,107 @@ def export(
     does.
     """
 
-    def by(how: Any) -> Exported:
-        return _saved(
-            replace(model, compiled=how), name, pytorch, with_code, tolerances, without, stage
-        )
+    def by(way: _Way) -> Exported:
+        its = replace(model, compiled=way.compiled)
+        return _saved(its, way.kept, name, pytorch, with_code, tolerances, without, stage)
 
+    first = _first_way(model)
     try:
-        return by(model.compiled)
+        made = by(first)
     except Refused as error:
-        if model.compiled != "any" or error.kind != "differs":
-            raise
-        # torch.export lost something
-        try:
-            made = by("script")
-        except Refused:
-            raise error from None
-        why = f"what torch.export gave differs from the module, so it was scripted: {told(error)}"
-        return replace(made, notes=[why, *made.notes])
+        script = ""
+        for way in _further_ways(model, error):
+            try:
+                made = by(way)
+            except Refused as other:
+                if way.compiled == "script" and other.kind == "script":
+                    script = told(other)
+                continue
+            return replace(made, notes=[f"{way.note}: {_briefly(error)}", *made.notes])
+        if script and error.kind in _CANNOT:
+            raise Refused(error.kind, str(error), **error.facts, script=script) from error
+        if first.compiled == "export" and error.kind == "differs":
+            _require_no_memory(model)
+        raise
+    if model.compiled == "any" and made.unrolled:
+        with contextlib.suppress(Refused):
+            why = (
+                f"a loop would run as often as in the example, so it was scripted: {made.unrolled}"
+            )
+            its = by(_Way("script"))
+            return replace(its, notes=[why, *its.notes])
+    return made
+
+
+def _require_no_memory(model: Export) -> None:
+    """Raises Refused where a module keeps tensors of a call where a model does not."""
+    eager = model.eager
+    for method, rows in _rows(eager, model.inputs).items():
+        row = rows[0]
+
+        def call(its: Any, method: str = method, row: Example = row) -> None:
+            getattr(its, method)(*copied(list(row.args)), **copied(dict(row.kwargs)))
+
+        for one in remembered(eager, call):
+            why = f"{method} keeps a tensor in {one.name}, which is no buffer: register it as one"
+            raise Refused("program", why, **place_of_assignment(one.owner, one.name))
+
+
+_OPEN = Kept()
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One of those that a module is tried to be compiled by. note: for people, where it is not the
+    first."""
+
+    compiled: Any
+    kept: Kept = _OPEN
+    note: str = ""
+
+
+# What torch.export cannot follow, or a program cannot hold.
+_CANNOT = ("export", "program")
+
+
+def _first_way(model: Export) -> _Way:
+    compiled = "export" if model.compiled == "any" else model.compiled
+    return _Way(compiled, Kept(model.sizes))
+
+
+def _further_ways(model: Export, error: Refused) -> Iterator[_Way]:
+    """The ways that are left where the first one failed so: first those that keep sizes open."""
+    if model.compiled not in ("export", "any"):
+        return
+    cannot, differs = error.kind in _CANNOT, error.kind == "differs"
+    if differs and model.sizes == "any":
+        why = "the model asks of sizes what torch's operators asked, since without that it differs"
+        yield _Way("export", Kept("any", guards=True), why)
+    if model.compiled == "any" and cannot:
+        yield _Way("script", note="torch.export cannot follow it, so it was scripted")
+    elif model.compiled == "any" and (differs or error.facts.get("other")):
+        why = "what torch.export gave differs from the module, so it was scripted"
+        yield _Way("script", note=why)
+    if model.sizes == "any" and (differs or (cannot and not error.facts.get("values"))):
+        yield _Way("export", Kept("first"), f"{_FIXED} but the first of each argument")
+        yield _Way("export", Kept("fixed"), _FIXED)
+
+
+_FIXED = "torch.export needs sizes as in the example, so the model takes these alone"
+
+
+def _briefly(error: Refused) -> str:
+    """A refusal in a line: the code that it is about, if that is known."""
+    facts = error.facts
+    if error.kind not in _CANNOT:
+        return told(error)
+    place = f"{Path(facts['file']).name}:{facts['line']}: " if facts.get("file") else ""
+    return f"{place}{facts.get('code') or error}"
 
 
 def _saved(
     model: Export,
+    kept: Kept,
     name: str,
     pytorch: str | None,
     with_code: bool,
@@ -147,14 +232,14 @@ def _saved(
 ) -> Exported:
     comparison = Comparison(tolerances)
     with torch.random.fork_rng(devices=[]):
-        made = _compiled(model, comparison, stage)
+        made = _compiled(model, kept, comparison, stage)
         sizes = model.sizes == "any"
         # what compiled it may have widened them
         allowed = comparison.tolerances
         comparing = Comparing(made.build(), made.calls, allowed, sizes, made.refuses)
 
         def checked(module: Any, applied: Applied) -> Attempt:
-            saved = _bundled(module, made.calls)._save_to_buffer_for_lite_interpreter()
+            saved = _written(_bundled(module, made.calls))
             data = saved if with_code else reproducible(saved, name)
             stage("comparing")
             seen = made_of(data, module, made.calls)
@@ -173,7 +258,18 @@ def _saved(
                 return checked(convert(made.build(), pytorch, without, fold, applied), applied)
 
             best, folded = settled(attempt, without)
-    return Exported(best.made, folded, best.applied.rows(), best.rows, made.via, made.notes)
+    return Exported(
+        best.made, folded, best.applied.rows(), best.rows, made.via, made.notes, made.unrolled
+    )
+
+
+def _written(module: Any) -> bytes:
+    """Raises Refused where the lite interpreter lacks what TorchScript has, such as `with`."""
+    try:
+        data: bytes = module._save_to_buffer_for_lite_interpreter()
+    except RuntimeError as error:
+        raise Refused("script", str(error).strip().splitlines()[0]) from error
+    return data
 
 
 def write(
@@ -262,33 +358,19 @@ class _Compiled:
     in_double: Make
     refuses: Callable[[str], bool] = lambda error: False
     notes: list[str] = field(default_factory=list)
+    unrolled: str = ""
 
 
-def _compiled(model: Export, comparison: Comparison, stage: Callable[[str], None]) -> _Compiled:
-    """Raises Refused: of `any`, by both ways."""
+def _compiled(
+    model: Export, kept: Kept, comparison: Comparison, stage: Callable[[str], None]
+) -> _Compiled:
+    """Raises Refused."""
     eager = _in_eval_mode(model.eager)
     rows = _rows(eager, model.inputs)
     stage("exporting the module")
-    if model.compiled not in ("export", "any"):
-        return _by_torchscript(eager, rows, model.compiled)
-    try:
-        return _by_export(eager, rows, model, comparison, stage)
-    except Refused as error:
-        if model.compiled == "export" or error.kind not in ("export", "program"):
-            raise
-        try:
-            made = _by_torchscript(eager, rows, "script")
-        except Refused as other:
-            facts = {"script": told(other)} if other.kind == "script" else {}
-            raise Refused(error.kind, str(error), **error.facts, **facts) from other
-        line = (
-            f"{Path(error.facts['file']).name}:{error.facts['line']}: "
-            if error.facts.get("file")
-            else ""
-        )
-        why = f"{line}{error.facts.get('code') or error}"
-        made.notes.append(f"torch.export cannot follow it, so it was scripted: {why}")
-        return made
+    if model.compiled == "export":
+        return _by_export(eager, rows, model, kept, comparison, stage)
+    return _by_torchscript(eager, rows, model.compiled)
 
 
 def _in_eval_mode(module: torch.nn.Module) -> torch.nn.Module:
@@ -302,15 +384,15 @@ def _by_export(
     eager: torch.nn.Module,
     rows: Mapping[str, Sequence[Example]],
     model: Export,
+    kept: Kept,
     comparison: Comparison,
     stage: Callable[[str], None],
 ) -> _Compiled:
     asked = [wanted(text, True) for text in model.dynamic]
     asked += [wanted(text, False) for text in model.fixed]
-    made = enter(eager, rows, asked, model.sizes == "fixed", comparison, stage)
-    return _Compiled(
-        "export", made.calls, made.build, made.eager, made.in_double, made.refuses, made.notes
-    )
+    made = enter(eager, rows, asked, kept, comparison, stage)
+    run = (made.calls, made.build, made.eager, made.in_double, made.refuses)
+    return _Compiled("export", *run, made.notes, made.unrolled)
 
 
 def _by_torchscript(
@@ -332,6 +414,11 @@ def _by_torchscript(
         return torch.jit.load(io.BytesIO(buffer.getvalue()))
 
     calls = completed(module, calls)
+    for call in calls:
+        wanted = len(module._c._get_method(call.method).schema.arguments) - 1
+        if len(call.args) != wanted:
+            why = f"{call.name} has {len(call.args)} arguments, and the method takes {wanted}"
+            raise Refused("example inputs", why)
     return _Compiled(how, calls, build, partial(_eager, eager), partial(_in_double, eager))
 
 
@@ -340,7 +427,7 @@ def _rows(eager: torch.nn.Module, inputs: Inputs) -> dict[str, list[Example]]:
     found: dict[str, list[Example]] = {}
     for method, rows in methods.items():
         if not isinstance(rows, list | tuple) or not all(
-            isinstance(row, tuple | dict) for row in rows
+            isinstance(row, tuple | Mapping) for row in rows
         ):
             raise Refused("example inputs", f"the calls of {method} are no list of tuples")
         if not callable(getattr(eager, method, None)):
@@ -358,7 +445,12 @@ def _positional(function: Any, row: Example) -> tuple[Any, ...]:
     if not row.kwargs:
         return row.args
     names = argument_names(function, Example(row.args, {}))
-    bound = inspect.signature(function).bind(*row.args, **row.kwargs)
+    try:
+        bound = inspect.signature(function).bind(*row.args, **row.kwargs)
+    except TypeError as error:
+        raise Refused("example inputs", str(error)) from error
+    # those between the ones that are given
+    bound.apply_defaults()
     if bound.kwargs:
         raise Refused("script", f"{', '.join(bound.kwargs)}: keyword arguments alone")
     assert len(bound.args) >= len(names)

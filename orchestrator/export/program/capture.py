@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,21 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from orchestrator.export.places import place_in, place_of_error
+from orchestrator.export.places import place_in, place_of_error, place_of_function
 from orchestrator.export.program import trees
 from orchestrator.export.program.checks import environment, user_values
+from orchestrator.export.program.copies import copied_module, distinct
 from orchestrator.export.program.int8 import Integers, in_int8
 from orchestrator.export.program.module import Program, leaf_names
-from orchestrator.export.program.recurrent import whole_layers
-from orchestrator.export.program.sizes import At, Plan, Wanted, enlarged, planned
+from orchestrator.export.program.nested import register
+from orchestrator.export.program.sizes import At, Kept, Plan, Wanted, enlarged, planned
+from orchestrator.export.program.whole import whole_layers
 from orchestrator.export.refusal import Refused
 from orchestrator.export.values import copied
 
 # What the exporter raises where a way depends on a value.
 _ON_VALUES = ("GuardOnDataDependentSymNode", "data-dependent", "Could not guard on")
+_UNKNOWN_CLASS = "which is not a known type"
 _MOST_ROUNDS = 4
 
 
@@ -82,34 +85,57 @@ def capture(
     method: str,
     example: Example,
     asked: Sequence[Wanted],
-    fixed: bool,
+    kept: Kept,
 ) -> Captured:
     """Raises Refused, with the line of the source that cannot be exported."""
-    its = module if method == "forward" else _method(module, method)
+
+    def make() -> Any:
+        # the exporter leaves its own tensors in attributes that a call sets
+        its = copied_module(module)
+        return its if method == "forward" else _method(its, method)
+
+    try:
+        return _captured(make, example, asked, kept)
+    except Refused as error:
+        if error.kind in ("export", "program") and not error.facts.get("file"):
+            error.facts |= place_of_function(getattr(module, method))
+        raise
+
+
+def _captured(
+    make: Callable[[], Any], example: Example, asked: Sequence[Wanted], kept: Kept
+) -> Captured:
+    its = make()
     names = argument_names(its.forward, example)
+    register((example.args, dict(example.kwargs)))
     leaves, spec = pytree.tree_flatten((example.args, dict(example.kwargs)))
+    leaves = distinct(leaves)
     paths = _paths(spec, names, leaves)
-    plan = planned(leaves, paths, asked, fixed)
+    plan = planned(leaves, paths, asked, kept.sizes)
 
     def runs(other: Sequence[Any]) -> bool:
         args, kwargs = pytree.tree_unflatten(copied(list(other)), spec)
         try:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                _unchanged(module)(lambda: its(*args, **kwargs))
+                make()(*args, **kwargs)
         except Exception:
             return False
         return True
 
     without: frozenset[At] = frozenset()
-    for _ in range(_MOST_ROUNDS):
-        larger, grown = enlarged(leaves, plan, runs, without)
-        exported = _exported(its, pytree.tree_unflatten(larger, spec), spec, larger, plan)
-        program = Program(exported, _functional(exported), names, {})
+    before: frozenset[At] = frozenset()
+    for attempt in range(_MOST_ROUNDS):
+        larger, grown = enlarged(leaves, plan, runs, without, attempt)
+        exported = _exported(make(), pytree.tree_unflatten(larger, spec), spec, larger, plan)
+        program = Program(exported, _functional(exported), names, {}, kept.guards)
         missed = _missed(program, leaves, grown)
         if not missed:
             integers = in_int8(program.core, larger)
             return Captured(program, _why(exported, leaf_names(program), leaves), integers)
-        without |= missed
+        # by chance, or whatever the size
+        without, before = without | (missed & before), before | missed
+        if attempt == _MOST_ROUNDS - 2:
+            without |= before
     raise Refused("export", "no example was found whose sizes stay open")
 
 
@@ -126,24 +152,9 @@ def _paths(spec: Any, names: Sequence[str], leaves: Sequence[Any]) -> list[str]:
     return [name for name, _ in sorted(found, key=lambda one: one[1].number)]
 
 
-def _unchanged(module: torch.nn.Module) -> Callable[[Callable[[], Any]], Any]:
-    """Runs something that may change a module's buffers, and puts back what they held."""
-
-    def run(call: Callable[[], Any]) -> Any:
-        held = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
-        try:
-            return call()
-        finally:
-            with torch.no_grad():
-                for buffer, old in held:
-                    buffer.copy_(old)
-
-    return run
-
-
 def _exported(its: Any, call: Any, spec: Any, leaves: Sequence[Any], plan: Plan) -> Any:
     args, kwargs = call
-    dims = pytree.tree_unflatten([_dims(n, leaf, plan) for n, leaf in enumerate(leaves)], spec)
+    dims = _nested(spec, iter([_dims(n, leaf, plan) for n, leaf in enumerate(leaves)]))
     try:
         with warnings.catch_warnings(), torch.no_grad(), whole_layers():
             warnings.simplefilter("ignore")
@@ -151,7 +162,16 @@ def _exported(its: Any, call: Any, spec: Any, leaves: Sequence[Any], plan: Plan)
                 its, args, kwargs, dynamic_shapes=_by_name(its, args, dims), strict=False
             )
     except Exception as error:
+        if _UNKNOWN_CLASS in str(error) and _register_result(its, args, kwargs):
+            return _exported(its, call, spec, leaves, plan)
         raise _refused(error) from error
+
+
+def _register_result(its: Any, args: Any, kwargs: Any) -> bool:
+    """Make torch know the classes of what a module gives; whether there were any."""
+
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        return register(copied_module(its)(*copied(list(args)), **copied(dict(kwargs))))
 
 
 def _by_name(its: Any, args: Sequence[Any], dims: Any) -> Any:
@@ -173,6 +193,17 @@ def _by_name(its: Any, args: Sequence[Any], dims: Any) -> Any:
         else:
             found.setdefault(rest, {})[name] = one
     return found
+
+
+def _nested(spec: Any, left: Iterator[Any]) -> Any:
+    """Values as torch.export wants the dimensions of nested arguments: those of a class that Python
+    does not have as a list."""
+    if trees.is_leaf(spec):
+        return next(left)
+    items = [_nested(one, left) for one in trees.children(spec)]
+    if spec.type in pytree.BUILTIN_TYPES:
+        return pytree.SUPPORTED_NODES[spec.type].unflatten_fn(items, spec.context)
+    return items
 
 
 def _dims(number: int, leaf: Any, plan: Plan) -> Any:
@@ -220,7 +251,7 @@ def _missed(program: Program, leaves: Sequence[Any], grown: frozenset[At]) -> fr
 
 def _constant(size: Any) -> int | None:
     if isinstance(size, torch.SymInt):
-        expression = size.node.expr
+        expression = size.node.shape_env.simplify(size.node.expr)
         return int(expression) if isinstance(expression, sympy.Integer) else None
     return int(size)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.utils._sympy.functions import Max
 
 from orchestrator.export.graphs import Value
 from orchestrator.export.places import is_torchs
@@ -80,12 +81,17 @@ class Asked:
         ]
 
 
-def asked_of(program: Any, names: Sequence[str], least: Mapping[str, int]) -> Asked:
-    """Of an exported program whose user inputs have these names, as torch.export gave it."""
+def asked_of(
+    program: Any, names: Sequence[str], least: Mapping[str, int], operators: bool = False
+) -> Asked:
+    """Of an exported program whose user inputs have these names, as torch.export gave it.
+
+    operators  whether what torch's own operators asked counts
+    """
     kept = user_values(program)
     inputs = [Input(name, known) for name, known in zip(names, kept, strict=True)]
     ranges = {symbol: _range(its) for symbol, its in program.range_constraints.items()}
-    return Asked(inputs, list(_guards(kept)), ranges, least)
+    return Asked(inputs, list(_guards(kept, operators)), ranges, least)
 
 
 def user_values(program: Any) -> list[Any]:
@@ -116,17 +122,23 @@ def environment(values: Sequence[Any]) -> Any:
     return None
 
 
-def _guards(values: Sequence[Any]) -> Any:
+def _guards(values: Sequence[Any], operators: bool) -> Any:
     """Conditions of the module's own, simplified, with the line that asked."""
     env = environment(values)
     for guard in () if env is None else env.guards:
         place: Any = getattr(guard.sloc, "framework_loc", None)
         file = getattr(place, "filename", "")
-        if file.startswith(_OPERATORS):
+        if not operators and (file.startswith(_OPERATORS) or _of_strides(guard.expr)):
             continue
         condition = env.simplify(guard.expr)
         if condition not in (True, sympy.true):
             yield condition, "" if is_torchs(file) else f"{Path(file).name}:{place.lineno}"
+
+
+def _of_strides(condition: Any) -> bool:
+    """Whether it asks how a tensor lies in memory: only strides count a size of 0 as 1. Kernels
+    ask that again."""
+    return any(sympy.Integer(1) in one.args for one in condition.atoms(Max))
 
 
 def emit_checks(writer: Writer, asked: Asked, values: Sequence[Any]) -> None:

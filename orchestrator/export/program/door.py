@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import copy
+import linecache
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,16 +17,12 @@ from orchestrator.export.places import is_torchs
 from orchestrator.export.program import trees
 from orchestrator.export.program.capture import Captured, Example, capture
 from orchestrator.export.program.checks import user_values
-from orchestrator.export.program.module import (
-    Program,
-    inputs_of,
-    leaf_names,
-    script_module,
-    written_buffers,
-)
-from orchestrator.export.program.sizes import Wanted, with_size
+from orchestrator.export.program.copies import copied_module, module_in_double
+from orchestrator.export.program.module import Program, inputs_of, leaf_names, script_module
+from orchestrator.export.program.sizes import Kept, Wanted, with_size
 from orchestrator.export.refusal import Refused
 
+_LOOP = re.compile(r"\bfor\b.*\bin\b|\bwhile\b")
 # Sizes that the exporter never tries.
 _SMALL = (1, 0)
 
@@ -52,14 +50,12 @@ class Entered:
 
     def eager(self) -> Invoke:
         """Calls methods of the module, as the model is called; with a state of its own."""
-        its = self.module
-        if any(written_buffers(one.program) for one in self.captured.values()):
-            its = copy.deepcopy(its)
+        its = copied_module(self.module)
         return lambda method, *args: self._called(its, method, args)
 
     def in_double(self) -> Invoke:
         """The same in float64. Raises what torch does where the module cannot be copied."""
-        its = copy.deepcopy(self.module).double()
+        its = module_in_double(self.module)
         return lambda method, *args: self._called(its, method, args)
 
     def _called(self, its: Any, method: str, args: Sequence[Any]) -> Any:
@@ -73,6 +69,17 @@ class Entered:
         made = getattr(its, method)(*positional, **named)
         return trees.packed(program.result, pytree.tree_leaves(made))
 
+    @property
+    def unrolled(self) -> str:
+        """The line of a loop that fixes a size, if there is one: it is run step by step."""
+        for one in self.captured.values():
+            for place in one.why.values():
+                file, _, line = place.rpartition(":")
+                code = linecache.getline(file, int(line)) if line.isdigit() else ""
+                if _LOOP.search(code) and not is_torchs(file):
+                    return f"{Path(file).name}:{line}: {code.strip()}"
+        return ""
+
     def refuses(self, error: str) -> bool:
         """Whether an error is one of the model's checks."""
         return any(text in error for text in self.texts)
@@ -82,7 +89,7 @@ def enter(
     module: torch.nn.Module,
     examples: Mapping[str, Sequence[Example]],
     asked: Sequence[Wanted],
-    fixed: bool,
+    kept: Kept,
     comparison: Comparison,
     stage: Callable[[str], None],
 ) -> Entered:
@@ -90,7 +97,7 @@ def enter(
     captured: dict[str, Captured] = {}
     for method, rows in examples.items():
         stage("exporting the module")
-        captured[method] = capture(module, method, rows[0], asked, fixed)
+        captured[method] = capture(module, method, rows[0], asked, kept)
     comparison.widen(max((one.integers.slack for one in captured.values()), default=0.0))
     entered = Entered(module, captured, [])
     for method, rows in examples.items():
@@ -104,12 +111,16 @@ def enter(
 
 
 def _calls(method: str, program: Program, rows: Sequence[Example]) -> Iterator[Call]:
-    spec = program.core.call_spec.in_spec
+    spec, known_values = program.core.call_spec.in_spec, user_values(program.exported)
     for number, row in enumerate(rows):
         leaves, its = pytree.tree_flatten((row.args, dict(row.kwargs)))
         if its != spec:
             why = f"call {number} of {method} has other arguments than the first one"
-            raise Refused("example inputs", why)
+            raise Refused("example inputs", why, other=True)
+        for name, known, leaf in zip(leaf_names(program), known_values, leaves, strict=True):
+            if isinstance(known, bool | float | str | None) and leaf != known:
+                why = f"call {number} of {method} has {name}={leaf!r}, and the first one {known!r}"
+                raise Refused("example inputs", why, other=True)
         args = tuple(trees.packed(tree, leaves) for _, tree in inputs_of(program))
         yield Call(method, number, "own", args)
 

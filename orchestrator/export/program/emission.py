@@ -244,11 +244,13 @@ class Emitter:
     ) -> Any:
         """A call of an overload; count: of the tensors in a list that it gives."""
         given = all_arguments(target, positional, named or {})
-        target = _for_numbers(target, [self.given(one) for one in given])
+        given = [self.given(one) for one in given]
+        target, wrong = _for_numbers(target, given)
+        for number in wrong:
+            given[number] = self._tensor_of(given[number], given)
         schema = target._schema
         values = [
-            self._argument(self.given(one), its.type)
-            for one, its in zip(given, schema.arguments, strict=False)
+            self._argument(one, its.type) for one, its in zip(given, schema.arguments, strict=False)
         ]
         node = self.writer.node(schema.name, values, [one.type for one in schema.returns])
         wanted = f"{schema.name}{'.' if schema.overload_name else ''}{schema.overload_name}"
@@ -284,6 +286,14 @@ class Emitter:
         if isinstance(given, int | float | bool | str | complex | torch.device | None):
             return self.writer.value(given)
         raise Refused("program", f"an argument of the type {type(given).__name__}")
+
+    def _tensor_of(self, number: Any, given: Sequence[Any]) -> Value:
+        """A tensor that counts as a number does when dtypes are chosen."""
+        its = next(one for one in given if _is_tensor(one))
+        made = self.writer.one("aten::scalar_tensor", [number, None, None, None, None])
+        ints = torch._C.IntType.get()
+        chosen = self.writer.one("aten::result_type", [its, number], ints)
+        return self.writer.one("aten::to", [made, chosen, False, False, None])
 
     def _copied(self, node: Any) -> Any:
         """What a tensor has after a copy to all of it."""
@@ -347,9 +357,10 @@ def all_arguments(target: Any, positional: Sequence[Any], named: Mapping[str, An
     return given
 
 
-def _for_numbers(target: Any, given: Sequence[Any]) -> Any:
-    """The overload that takes numbers where this one is given them for tensors: Python's binding
-    makes tensors of them, which count as numbers when dtypes are chosen."""
+def _for_numbers(target: Any, given: Sequence[Any]) -> tuple[Any, Sequence[int]]:
+    """The overload that takes numbers where this one is given them for tensors, and else where
+    they are: Python's binding makes tensors of them, which count as numbers when dtypes are
+    chosen."""
     kinds = [one.type.kind() for one in target._schema.arguments]
     wrong = [
         number
@@ -357,7 +368,7 @@ def _for_numbers(target: Any, given: Sequence[Any]) -> Any:
         if kind == "TensorType" and _is_number(one)
     ]
     if not wrong:
-        return target
+        return target, ()
     packet = target.overloadpacket
     for name in packet.overloads():
         other = getattr(packet, name)
@@ -370,8 +381,14 @@ def _for_numbers(target: Any, given: Sequence[Any]) -> Any:
             else its[number].type.str() == target._schema.arguments[number].type.str()
             for number in range(len(given))
         ):
-            return other
-    raise Refused("program", f"{target} with a number in place of a tensor")
+            return other, ()
+    if not any(map(_is_tensor, given)):
+        raise Refused("program", f"{target} with a number in place of a tensor")
+    return target, wrong
+
+
+def _is_tensor(one: Any) -> bool:
+    return isinstance(one, torch._C.Value) and one.type().kind() == "TensorType"
 
 
 def _is_number(one: Any) -> bool:

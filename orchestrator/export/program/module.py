@@ -26,12 +26,14 @@ class Program:
     core      the same, functional: after `run_decompositions`
     names     of the arguments, in order
     least     symbol -> the least size, where a smaller one is known to go wrong
+    guards    whether what torch's own operators asked of sizes is asked again
     """
 
     exported: Any
     core: Any
     names: Sequence[str]
     least: Mapping[str, int]
+    guards: bool = False
 
     @property
     def arguments(self) -> trees.Branch:
@@ -59,7 +61,7 @@ def leaf_names(program: Program) -> list[str]:
 
 def asked(program: Program) -> Asked:
     """What the program takes for granted of its inputs."""
-    return asked_of(program.exported, leaf_names(program), program.least)
+    return asked_of(program.exported, leaf_names(program), program.least, program.guards)
 
 
 def script_module(programs: Mapping[str, Program]) -> tuple[Any, frozenset[str]]:

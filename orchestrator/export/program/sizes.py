@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -19,8 +19,9 @@ from orchestrator.export.refusal import Refused
 # How often a module is run on larger examples, and of how many dimensions any combination.
 _MOST_RUNS = 40
 _MOST_TOGETHER = 6
-# Sizes that a dimension of 0 or 1 may get; the first that no other dimension has.
-_LARGER = (2, 3, 5, 7, 11)
+# Sizes that a dimension of 0 or 1 may get; the first that no other dimension has. 2 is one that
+# modules compute with.
+_LARGER = (5, 7, 3, 11, 13, 2)
 # (argument's number among the leaves, dimension)
 At = tuple[int, int]
 
@@ -58,6 +59,19 @@ def wanted(text: str, dynamic: bool) -> Wanted:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What a program keeps open, and asks.
+
+    sizes   that nobody asked for: `any` of them stays open; the `first` dimension alone does; or
+            they are `fixed`
+    guards  whether what torch's own operators ask of sizes is asked by the model
+    """
+
+    sizes: Literal["any", "first", "fixed"] = "any"
+    guards: bool = False
+
+
+@dataclass(frozen=True)
 class Plan:
     """Of each dimension of each tensor among the leaves, whether and how far it stays open."""
 
@@ -65,19 +79,19 @@ class Plan:
 
 
 def planned(
-    leaves: Sequence[Any], names: Sequence[str], asked: Sequence[Wanted], fixed: bool
+    leaves: Sequence[Any], names: Sequence[str], asked: Sequence[Wanted], sizes: str
 ) -> Plan:
-    """fixed: what nobody asked for is closed. Raises Refused where what was asked contradicts
-    itself or the example."""
+    """sizes: as `Kept` has it. Raises Refused where what was asked contradicts itself or the
+    example."""
     places = {
         (number, dim): None
         for number, leaf in enumerate(leaves)
         if isinstance(leaf, torch.Tensor)
         for dim in range(leaf.dim())
     }
-    open_: dict[At, tuple[int | None, int | None]] = (
-        {} if fixed else dict.fromkeys(places, (None, None))
-    )
+    open_: dict[At, tuple[int | None, int | None]] = {
+        at: (None, None) for at in places if sizes == "any" or (sizes == "first" and not at[1])
+    }
     said: dict[At, Wanted] = {}
     for one in asked:
         for at in _meant(one, names, leaves):
@@ -120,13 +134,22 @@ def _name(names: Sequence[str], at: At) -> str:
 
 
 def enlarged(
-    leaves: Sequence[Any], plan: Plan, runs: Callable[[Sequence[Any]], bool], without: frozenset[At]
+    leaves: Sequence[Any],
+    plan: Plan,
+    runs: Callable[[Sequence[Any]], bool],
+    without: frozenset[At],
+    attempt: int = 0,
 ) -> tuple[list[Any], frozenset[At]]:
     """The leaves with larger sizes where they had 0 or 1, as far as the module runs on them; and
-    which those are. without: dimensions that keep what they have."""
+    which those are.
+
+    without  dimensions that keep what they have
+    attempt  each gives other sizes
+    """
     small = [at for at in sorted(plan.open) if at not in without and leaves[at[0]].shape[at[1]] < 2]
     sizes = {size for leaf in leaves if isinstance(leaf, torch.Tensor) for size in leaf.shape}
-    size = next((one for one in _LARGER if one not in sizes), 2)
+    free = [one for one in _LARGER if one not in sizes] or [2]
+    size = free[attempt % len(free)]
     for tried, group in enumerate(_groups(small)):
         if tried == _MOST_RUNS:
             break

@@ -70,10 +70,9 @@ def tree_of(spec: Any, kinds: Sequence[str]) -> Tree:
 
 
 def _tree(spec: Any, left: Iterator[tuple[int, str]]) -> Tree:
-    if spec.is_leaf() if hasattr(spec, "is_leaf") else spec.isleaf():
+    if is_leaf(spec):
         return Leaf(*next(left))
-    children = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
-    items = tuple(_tree(one, left) for one in children)
+    items = tuple(_tree(one, left) for one in children(spec))
     if spec.type in (tuple, list):
         alike = items and spec.type is list and _alike(items)
         return Branch("list" if alike else "tuple", items)
@@ -81,6 +80,17 @@ def _tree(spec: Any, left: Iterator[tuple[int, str]]) -> Tree:
     if keys and _alike(items):
         return Branch("dict", items, keys)
     return Branch("tuple", items, keys)
+
+
+def is_leaf(spec: Any) -> bool:
+    """Whether a treespec is of a single value."""
+    return bool(spec.is_leaf() if hasattr(spec, "is_leaf") else spec.isleaf())
+
+
+def children(spec: Any) -> Sequence[Any]:
+    """The treespecs inside of one."""
+    found: Any = getattr(spec, "children", None)
+    return list(found() if callable(found) else spec.children_specs)
 
 
 def _alike(items: Sequence[Tree]) -> bool:

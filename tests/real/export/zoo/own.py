@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from architectures import Architecture
 from torch import Tensor, nn
@@ -276,6 +277,88 @@ class Resize(nn.Module):
         )
 
 
+class Reading(dict[str, Tensor]):
+    """A mapping that torch does not know."""
+
+
+@dataclass
+class Guess:
+    """A dataclass that torch does not know."""
+
+    scores: Tensor
+    reading: Reading
+    more: Tensor | None = None
+
+
+class Unregistered(nn.Module):
+    def forward(self, given: Guess) -> Guess:
+        x = given.scores * 2
+        return Guess(x, Reading(a=x + given.reading["a"]))
+
+
+class Twice(nn.Module):
+    """Two arguments, for which an example has the same tensor."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a - 2 * b
+
+
+class Numbers(nn.Module):
+    """Numbers where operators take tensors, and a number of steps that is a size."""
+
+    def forward(self, x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+        steps = torch.linspace(-1, 1, x.shape[-1])
+        return nn.functional.max_pool1d(x + steps, 3, 2, 1), 7 // n
+
+
+class Parts(nn.Module):
+    """Parts as large as torch's operator makes them: it asks a size what the module does not."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(one * 2 for one in x.tensor_split(3, 1))
+
+
+class Steps(nn.Module):
+    """A loop over a size, which torch.export would take step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = x.new_zeros(x.shape[0], 3)
+        for step in range(x.shape[1]):
+            state = self.cell(x[:, step], state)
+        return state
+
+
+class Root(nn.Module):
+    """A size for a function that takes numbers alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / float(np.sqrt(x.shape[1]))
+
+
+class Choice(nn.Module):
+    """Ways that an argument chooses."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, low: bool = False) -> Tensor:
+        if mask is not None:
+            x = x * mask
+        return -x if low else x
+
+
+class Autocast(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.layer(x)
+        return y.float() + 1
+
+
 def _own(make: type[nn.Module], rows: Callable[[], Any]) -> Architecture:
     return Architecture("own", lambda: make().eval(), rows)
 
@@ -285,6 +368,10 @@ def _trees() -> Sequence[Any]:
         return torch.randn(2, 3)
 
     return [{"pair": (one(), [one(), one()]), "named": {"a": one(), "b": one()}, "scale": 3.0}]
+
+
+def _guesses() -> Sequence[Any]:
+    return [(Guess(torch.randn(2, 3), Reading(a=torch.randn(2, 3))),)]
 
 
 def _coder() -> Mapping[str, Sequence[Any]]:
@@ -318,5 +405,13 @@ OWN: Mapping[str, Architecture] = {
         Attention, lambda: [(torch.randn(1, 5, 8), torch.zeros(1, 5, dtype=torch.bool))]
     ),
     "random": _own(Random, lambda: [(torch.randn(2, 3),)]),
+    "unregistered": _own(Unregistered, _guesses),
+    "twice": _own(Twice, lambda: [(x := torch.randn(2, 3), x)]),
+    "numbers": _own(Numbers, lambda: [(torch.randn(1, 2, 9), torch.tensor([1, 2, 3]))]),
+    "parts": _own(Parts, lambda: [(torch.randn(2, 7),)]),
+    "steps": _own(Steps, lambda: [(torch.randn(2, 5, 4),)]),
+    "root": _own(Root, lambda: [(torch.randn(2, 5),)]),
+    "choice": _own(Choice, lambda: [(torch.randn(2, 3),), {"x": torch.randn(2, 3), "low": True}]),
+    "autocast": _own(Autocast, lambda: [(torch.randn(2, 8),)]),
     "resize": _own(Resize, lambda: [(torch.randn(1, 3, 6, 8),)]),
 }

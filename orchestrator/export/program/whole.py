@@ -1,7 +1,8 @@
-"""Recurrent layers stay one operator while torch.export watches.
+"""Operators that stay one while torch.export watches, since torch's own way would fix a size.
 
-torch computes the sizes of their results by running them step by step, which fixes the number of
-steps. Here the sizes are told.
+torch computes the sizes of a recurrent layer's results by running it step by step, and those of
+max_pool1d in C++ that knows numbers alone. Here the sizes are told. `linspace` takes a number of
+steps that is one, so where it is a size, it is computed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._meta_registrations import pooling_output_shape
+from torch.overrides import TorchFunctionMode
 
 _KEY = torch._C.DispatchKey.CompositeImplicitAutograd
 _ATEN = torch.ops.aten
@@ -55,12 +58,53 @@ def _other(
     return _output(input, hx, bidirectional, batch_first), hx.new_empty(hx.shape)
 
 
+def _max_pool1d(
+    input: Any,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> Any:
+    its = [one if isinstance(one, int) else one[0] for one in (kernel_size, padding, dilation)]
+    kernel, around, apart = its
+    step = kernel if not stride else stride if isinstance(stride, int) else stride[0]
+    size = pooling_output_shape(input.shape[-1], kernel, around, step, apart, ceil_mode)
+    return input.new_empty([*input.shape[:-1], size])
+
+
 _LAYERS: tuple[tuple[Any, Callable[..., Any]], ...] = (
     (_ATEN.lstm.input, _lstm),
     (_ATEN.gru.input, _other),
     (_ATEN.rnn_tanh.input, _other),
     (_ATEN.rnn_relu.input, _other),
+    (_ATEN.max_pool1d.default, _max_pool1d),
 )
+
+
+class _Steps(TorchFunctionMode):  # type: ignore[misc]
+    """Computes `linspace` of a size, as aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp does."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        if func is torch.linspace:
+            given = dict(zip(("start", "end", "steps"), args, strict=False)) | named
+            if isinstance(given.get("steps"), torch.SymInt) and "out" not in given:
+                return _linspace(**given)
+        return func(*args, **named)
+
+
+def _linspace(
+    start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **_: Any
+) -> Any:
+    its = dtype or torch.get_default_dtype()
+    at = torch.arange(steps, dtype=its, device=device)
+    apart = (end - start) / torch.sym_max(steps - 1, 1)
+    return torch.where(
+        at < torch.sym_max(steps // 2, 1), start + apart * at, end - apart * (steps - 1 - at)
+    ).to(its)
 
 
 @contextmanager
@@ -77,7 +121,8 @@ def whole_layers() -> Iterator[None]:
         for layer, sizes in _LAYERS:
             layer.py_kernels[_KEY] = decomposition_table[layer] = sizes
             layer._dispatch_cache.clear()
-        yield
+        with _Steps():
+            yield
     finally:
         for (table, key), old in zip(tables, before, strict=True):
             table.pop(key, None)
