@@ -319,6 +319,7 @@ def compared(
     comparison: Comparison,
     in_double: Make | None = None,
     refuses: Callable[[str], bool] = lambda error: False,
+    remembers: bool = True,
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """What each call gave in all, and the first one that is wrong.
 
@@ -326,6 +327,8 @@ def compared(
     made       makes what is to be like it
     in_double  makes what is right in float64, which tells what is a rounding error
     refuses    whether an error is a check of what was made: such sizes it does not take
+    remembers  whether a call may leave something to the next one: one that fails may have done half
+               of its work, so the models begin anew
     """
     models = (right(), right(), made())
     rows, wrong = [], None
@@ -347,6 +350,8 @@ def compared(
             if call.kind == "own":
                 raise Refused("original", expected.error, call=call.name)
             rows.append(row | {"result": "not taken"})
+            if remembers:
+                models, taken = (right(), right(), made()), []
             continue
         result = "flat" if call.kind == "own" and is_flat(expected.value[0]) else "same"
         if seen.error:

@@ -45,14 +45,13 @@ class Comparing:
         """As `calls.compared`."""
         comparison = Comparison(self.tolerances)
         every = [*self.own, *further(self.own, self.sizes), *probes]
-        rows, wrong = compared(right, made, every, comparison, in_double, self.refuses)
+        methods = methods_of(self.module)
+        keeps = remembers(self.module, methods)
+        rows, wrong = compared(right, made, every, comparison, in_double, self.refuses, keeps)
         if wrong is not None:
             return rows, wrong
-        methods = methods_of(self.module)
         calls = [*self.own, *without_arguments(self.module, methods, self.own)]
-        more, wrong = compared_in_sequences(
-            right, made, calls, remembers(self.module, methods), comparison
-        )
+        more, wrong = compared_in_sequences(right, made, calls, keeps, comparison)
         return [*rows, *more], wrong
 
 

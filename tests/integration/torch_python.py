@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 TORCH = "2.13.0"
+# which modules compute sizes with
+NUMPY = "2.4.2"
 TORCHAO = "0.18.0"
 
 
@@ -22,10 +24,11 @@ def torch_python() -> str:
         return named
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "libtorch-orchestrator-tests" / f"torch-{TORCH}"
-    done = folder / "installed"
+    done = folder / f"numpy-{NUMPY}"
     if not done.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         install = [str(folder / "bin/pip"), "install", "--quiet", f"torch=={TORCH}"]
+        install.append(f"numpy=={NUMPY}")
         subprocess.run(install, check=True)
         done.touch()
     return str(folder / "bin/python")

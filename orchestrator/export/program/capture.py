@@ -21,6 +21,7 @@ from orchestrator.export.places import place_in, place_of_error, place_of_functi
 from orchestrator.export.program import trees
 from orchestrator.export.program.checks import environment, user_values
 from orchestrator.export.program.copies import copied_module, distinct
+from orchestrator.export.program.held import written_to_buffers
 from orchestrator.export.program.int8 import Integers, in_int8
 from orchestrator.export.program.module import Program, leaf_names
 from orchestrator.export.program.nested import register
@@ -126,8 +127,9 @@ def _captured(
     before: frozenset[At] = frozenset()
     for attempt in range(_MOST_ROUNDS):
         larger, grown = enlarged(leaves, plan, runs, without, attempt)
-        exported = _exported(make(), pytree.tree_unflatten(larger, spec), spec, larger, plan)
-        program = Program(exported, _functional(exported), names, {}, kept.guards)
+        own = make()
+        exported = _exported(own, pytree.tree_unflatten(larger, spec), spec, larger, plan)
+        program = Program(exported, _functional(exported, own), names, {}, kept.guards)
         missed = _missed(program, leaves, grown)
         if not missed:
             integers = in_int8(program.core, larger)
@@ -222,8 +224,9 @@ def _dims(number: int, leaf: Any, plan: Plan) -> Any:
     return made
 
 
-def _functional(exported: Any) -> Any:
+def _functional(exported: Any, its: torch.nn.Module) -> Any:
     """A program that changes nothing but at its end, in operators that are one kernel each."""
+    written_to_buffers(exported, its)
     with warnings.catch_warnings(), torch.no_grad(), whole_layers():
         warnings.simplefilter("ignore")
         try:

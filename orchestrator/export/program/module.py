@@ -73,10 +73,14 @@ def script_module(programs: Mapping[str, Program]) -> tuple[Any, frozenset[str]]
     unit = torch._C.CompilationUnit()
     made = torch._C.ScriptModule("__torch__.Exported", unit, True)
     attributes = Attributes(made)
-    written = {name for program in programs.values() for name in written_buffers(program)}
+    written = {
+        own_name(method, name)
+        for method, program in programs.items()
+        for name in written_buffers(program)
+    }
     names = {
         method: {
-            one: attributes.of(tensor, name, name in written)
+            one: attributes.of(tensor, its := own_name(method, name), its in written)
             for one, (name, tensor) in _tensors(program)
         }
         for method, program in programs.items()
@@ -93,6 +97,12 @@ def script_module(programs: Mapping[str, Program]) -> tuple[Any, frozenset[str]]
         graph = module._c._get_method(method).graph
         texts |= _fill(graph, program, names[method], held)
     return module.eval(), frozenset(texts)
+
+
+def own_name(method: str, name: str) -> str:
+    """A module's own name of a buffer, of that in the program of a method: others than `forward`
+    are captured of a module around it (`capture.py`)."""
+    return name if method == "forward" else name.removeprefix("module.")
 
 
 def written_buffers(program: Program) -> frozenset[str]:

@@ -12,7 +12,8 @@ class Attributes:
     """The attributes of a module that is being made.
 
     Tensors that are the same memory, seen the same way, become one attribute: tied weights, and
-    those of several methods. They share that memory with whom they come from.
+    those of several methods. They share that memory with whom they come from. What is written is
+    one by its name: each method was captured of a copy of the module, with a state of its own.
     """
 
     def __init__(self, module: Any) -> None:
@@ -24,7 +25,7 @@ class Attributes:
         """The attribute that holds a tensor; it is made where there is none, with about this
         name. written: it holds a copy."""
         tensor = tensor.detach()
-        its = _identity(tensor)
+        its = name if written else _identity(tensor)
         if its not in self.names:
             tensor = tensor.clone() if written else tensor
             chosen = self._free(re.sub(r"\W", "_", name))

@@ -63,6 +63,37 @@ class Cache(nn.Module):
         return torch.softmax(x @ self.keys.transpose(1, 2), -1) @ self.keys
 
 
+class Places:
+    """As a cache of transformers: no module, with tensors that are buffers of one, too."""
+
+    def __init__(self, keys: Tensor) -> None:
+        self.keys, self.length = keys, torch.zeros((), dtype=torch.long)
+
+
+class Held(nn.Module):
+    """State in an object, in a list and in an attribute that is no buffer."""
+
+    keys: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(8, 4))
+        self.places, self.sums, self.last = Places(self.keys), [torch.zeros(4)], torch.zeros(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        at = self.places.length + torch.arange(x.shape[0])
+        self.places.keys.index_copy_(0, at, x)
+        self.places.length.add_(x.shape[0])
+        self.sums[0][:2].add_(x.sum(0)[:2])
+        self.last.copy_(0.5 * self.last + x[-1])
+        return self.keys.cumsum(0)[-1] + self.sums[0] + self.last
+
+    def reset(self) -> Tensor:
+        self.places.keys.zero_()
+        self.places.length.zero_()
+        return self.keys + 0
+
+
 class Streaming(nn.Module):
     """A convolution over a stream, whose past is an argument that is changed."""
 
@@ -384,6 +415,10 @@ OWN: Mapping[str, Architecture] = {
     "swap": _own(Swap, lambda: [(torch.randn(2, 2),) for _ in range(3)]),
     "cache": _own(
         Cache, lambda: [(torch.randn(1, 2, 8), torch.tensor([n, n + 1])) for n in (0, 2, 4)]
+    ),
+    "held": _own(
+        Held,
+        lambda: {"forward": [(torch.randn(n, 4),) for n in (3, 2)], "reset": [()]},
     ),
     "streaming": _own(
         Streaming, lambda: [(torch.randn(1, 4, 5), torch.randn(1, 4, 2)) for _ in range(2)]
