@@ -44,7 +44,7 @@ PROGRAMS = Path(__file__).parent / "consumers/java"
 JAVA_FLAGS = ("--release", "8", "-Xlint:all", "-Xlint:-options", "-Werror", "-proc:none")
 # what the class in the README prints, by app and model
 FIRST_CALLS = {
-    "assistant": {"spotter": "Tensor(FLOAT32, [1, 12])"},
+    "assistant": {"replies": "Tensor(FLOAT32, [1, 96])"},
     "camera": {"classifier": "Tensor(FLOAT32, [1, 10])"},
     "inker": {
         "outline": "Tensor(FLOAT32, [12, 4])",
