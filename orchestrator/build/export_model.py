@@ -33,6 +33,8 @@ from orchestrator.values.labels import AppLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.verify.inputs import inputs_json
 
+# How often a module is exported so that its app's PyTorch has all operators.
+_MOST_ROUNDS = 3
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -199,23 +201,46 @@ class _Exporting:
         return Candidate(name, (after, after), made.result.rewrites, left)
 
     def _exported(self, left: Mapping[str, int]) -> _Exported:
-        context = self.here.context
-
         def attempt(forbidden: Mapping[str, str]) -> Attempt[_Exported]:
             without = sorted({*left, *forbidden})
             if without:
                 self.here.log(f"exporting again without {', '.join(without)}")
-            data, result = export_module(
-                replace(self.request, without=without),
-                TOLERANCES,
-                self.python,
-                context.env,
-                context.runner,
-            )
+            data, result = self._in_operators_of_the_runtime(without)
             info = self._checked(data)
             return _Exported(data, info, result, left, forbidden), info, result.rewrites
 
         return permitted(attempt, left, {} if self.app is None else self.app.config.forbid)
+
+    def _in_operators_of_the_runtime(self, without: Sequence[str]) -> tuple[bytes, ExportResult]:
+        """A model, without operators that the runtime lacks as far as torch writes them in
+        others. What is left is told by whoever checks it."""
+        for _ in range(_MOST_ROUNDS):
+            data, result = export_module(
+                replace(self.request, without=without),
+                TOLERANCES,
+                self.python,
+                self.here.context.env,
+                self.here.context.runner,
+            )
+            lacking = self._lacking(data) if result.via == "export" else frozenset()
+            lacking -= {*self.request.decomposed}
+            if not lacking:
+                break
+            self.here.log(f"exporting again, without operators that {self.name} lacks")
+            decomposed = sorted({*self.request.decomposed, *lacking})
+            self.request = replace(self.request, decomposed=decomposed)
+        return data, result
+
+    def _lacking(self, data: bytes) -> frozenset[str]:
+        """The operators of a model that the runtime does not have."""
+        with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
+            staged = Path(folder, f"{self.request.name}.ptl")
+            staged.write_bytes(data)
+            info = read_model(staged, self.runtime.dialect.models, name=staged.name)
+        known = self.runtime.kernels.by_operator
+        return frozenset(
+            str(one) for one in info.root_operators if one not in known and one.namespace == "aten"
+        )
 
     def _checked(self, data: bytes) -> ModelInfo:
         """The facts of a new model; of an app that is there, its runtime loads it."""

@@ -91,6 +91,7 @@ class ModuleRequest:
     methods: Mapping[str, str] = field(default_factory=dict)
     dynamic: Sequence[str] = ()
     fixed: Sequence[str] = ()
+    decomposed: Sequence[str] = ()
 
 
 class ExportedCall(Declared):
@@ -146,6 +147,7 @@ def export_module(
         "methods": dict(asked.methods),
         "dynamic": list(asked.dynamic),
         "fixed": list(asked.fixed),
+        "decomposed": list(asked.decomposed),
         "pytorch": asked.pytorch,
         "paths": list(map(str, asked.paths)),
         "without": list(asked.without),

@@ -8,6 +8,7 @@ inputs      `package:attribute`: calls, or what gives them when it is called; nu
 declared    calls as the model runner's `--inputs`
 methods     method -> `package:attribute` of its calls
 name, compiled, canonical, sizes, dynamic, fixed   as `saving.Export` has them
+decomposed  operators that a program of torch.export is to have in others
 pytorch     the version of the runtime that the model is for
 paths       folders to import from
 without     names of rewrites that are not to be applied
@@ -49,6 +50,7 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         sizes=request["sizes"],
         dynamic=request["dynamic"],
         fixed=request["fixed"],
+        decomposed=request["decomposed"],
     )
     made = export(
         request["name"],

@@ -66,6 +66,7 @@ class Export:
     canonical  `static`: in fewer operators, as `orchestrate canonical` does it; `off`
     sizes      `any`: what the module takes of other batches and sizes is compared too; `fixed`:
                the model is for these sizes alone
+    decomposed  operators that a program of torch.export is to have in others
     dynamic, fixed  dimensions that torch.export leaves open, or does not: `tokens:1=2..512`
     """
 
@@ -76,6 +77,7 @@ class Export:
     sizes: Literal["any", "fixed"] = "any"
     dynamic: Sequence[str] = ()
     fixed: Sequence[str] = ()
+    decomposed: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -390,7 +392,8 @@ def _by_export(
 ) -> _Compiled:
     asked = [wanted(text, True) for text in model.dynamic]
     asked += [wanted(text, False) for text in model.fixed]
-    made = enter(eager, rows, asked, kept, comparison, stage)
+    its = replace(kept, decomposed=model.decomposed)
+    made = enter(eager, rows, asked, its, comparison, stage)
     run = (made.calls, made.build, made.eager, made.in_double, made.refuses)
     return _Compiled("export", *run, made.notes, made.unrolled)
 

@@ -78,7 +78,7 @@ def test_operators_stay_whole(rows: dict[str, dict[str, Any]]) -> None:
 
 
 ASK = """
-import json, sys, torch
+import io, json, sys, torch
 from torch import nn
 from orchestrator.export.refusal import Refused
 from orchestrator.export.saving import Export, export, prepare
@@ -108,17 +108,31 @@ class Keeps(nn.Module):
         self.past = past + x
         return past
 
+class Layers(nn.Module):
+    def forward(self, x):
+        return nn.functional.mish(nn.functional.layer_norm(x, [4]))
+
+class Best(nn.Module):
+    def forward(self, x):
+        return x.topk(1).values
+
 def tell(**given):
     print(json.dumps(given), flush=True)
 
 def refused(make, rows, **settings):
     try:
-        export("x", Export(make(), rows, compiled="any", **settings))
+        export("x", Export(make(), rows, **{"compiled": "any", **settings}))
         tell(kind=None)
     except Refused as error:
         its = error.facts
         tell(kind=error.kind, text=str(error), code=its.get("code"), script="script" in its)
 
+x = [(torch.randn(2, 4),)]
+lacking = ["aten::mish", "aten::layer_norm"]
+made = export("x", Export(Layers(), x, compiled="export", decomposed=lacking))
+model = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(made.data))
+tell(has=sorted({*lacking, "aten::tanh"} & {*torch.jit.mobile._export_operator_list(model)}))
+refused(Best, x, compiled="export", decomposed=["aten::topk"])
 rows = [(torch.randn(1, 5), torch.randn(1))]
 refused(Way, [(torch.randn(2),)])
 refused(Open, [(torch.randn(1, 5), torch.randn(1)), (torch.randn(1, 5),)])
@@ -148,6 +162,13 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
     done = run(str(script))
     assert done.returncode == 0, done.stderr[-4000:]
     assert list(map(json.loads, done.stdout.splitlines())) == [
+        {"has": ["aten::tanh"]},
+        {
+            "kind": "program",
+            "text": "aten::topk: the app's PyTorch lacks it, and torch writes it in no others",
+            "code": "return x.topk(1).values",
+            "script": False,
+        },
         {
             "kind": "export",
             "text": "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1))."

@@ -8,19 +8,22 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
+from torch._decomp import decomposition_table
+from torch._export.utils import _get_decomp_for_cia
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from orchestrator.export.places import place_in, place_of_error, place_of_function
+from orchestrator.export.places import place_in, place_of_error, place_of_function, place_of_stack
 from orchestrator.export.program import trees
 from orchestrator.export.program.checks import environment, user_values
 from orchestrator.export.program.copies import copied_module, distinct
+from orchestrator.export.program.emission import name_of
 from orchestrator.export.program.held import written_to_buffers
 from orchestrator.export.program.int8 import Integers, in_int8
 from orchestrator.export.program.module import Program, leaf_names
@@ -129,7 +132,9 @@ def _captured(
         larger, grown = enlarged(leaves, plan, runs, without, attempt)
         own = make()
         exported = _exported(own, pytree.tree_unflatten(larger, spec), spec, larger, plan)
-        program = Program(exported, _functional(exported, own), names, {}, kept.guards)
+        written_to_buffers(exported, own)
+        core = _functional(exported, kept.decomposed)
+        program = Program(exported, core, names, {}, kept.guards)
         missed = _missed(program, leaves, grown)
         if not missed:
             integers = in_int8(program.core, larger)
@@ -224,13 +229,45 @@ def _dims(number: int, leaf: Any, plan: Plan) -> Any:
     return made
 
 
-def _functional(exported: Any, its: torch.nn.Module) -> Any:
-    """A program that changes nothing but at its end, in operators that are one kernel each."""
-    written_to_buffers(exported, its)
+def _functional(exported: Any, decomposed: Collection[str]) -> Any:
+    """A program that changes nothing but at its end, in operators that are one kernel each.
+
+    decomposed: operators that it is to have in others. Raises Refused where torch has none.
+    """
+    table: dict[Any, Any] = {}
+    core = _decomposed(exported, table)
+    for _ in range(_MOST_ROUNDS):
+        calls = {node.target: node for node in _calls(core) if name_of(node.target) in decomposed}
+        if not calls:
+            break
+        table |= {its: _rule(its, node) for its, node in calls.items()}
+        core = _decomposed(exported, dict(table))
+    return core
+
+
+def _calls(program: Any) -> Iterator[Any]:
+    """The nodes that call operators, in all graphs."""
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            if isinstance(node.target, torch._ops.OpOverload):
+                yield node
+
+
+def _rule(operator: Any, node: Any) -> Any:
+    """What computes an operator in others."""
+    if operator in decomposition_table:
+        return decomposition_table[operator]
+    if operator._can_decompose():
+        return _get_decomp_for_cia(operator)
+    why = f"{name_of(operator)}: the app's PyTorch lacks it, and torch writes it in no others"
+    raise Refused("program", why, **place_of_stack(node.meta.get("stack_trace")))
+
+
+def _decomposed(exported: Any, table: dict[Any, Any]) -> Any:
     with warnings.catch_warnings(), torch.no_grad(), whole_layers():
         warnings.simplefilter("ignore")
         try:
-            return exported.run_decompositions({})
+            return exported.run_decompositions(table)
         except Exception as error:
             raise _refused(error) from error
 

@@ -253,7 +253,7 @@ class Emitter:
             self._argument(one, its.type) for one, its in zip(given, schema.arguments, strict=False)
         ]
         node = self.writer.node(schema.name, values, [one.type for one in schema.returns])
-        wanted = f"{schema.name}{'.' if schema.overload_name else ''}{schema.overload_name}"
+        wanted = name_of(target)
         if operator_of(node) != wanted:
             raise Refused("program", f"{wanted} became {operator_of(node)} in TorchScript")
         outputs = list(node.outputs())
@@ -305,6 +305,12 @@ class Emitter:
         ints = torch._C.ListType.ofInts()
         size = self.writer.one("aten::size", [self.given(node.args[0])], ints)
         return self.writer.one("aten::expand", [self.given(node.args[1]), size, False])
+
+
+def name_of(target: Any) -> str:
+    """The name of an overload, as models call it."""
+    schema = target._schema
+    return f"{schema.name}{'.' if schema.overload_name else ''}{schema.overload_name}"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ such sizes is made larger where the module runs on that.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
@@ -60,15 +60,17 @@ def wanted(text: str, dynamic: bool) -> Wanted:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a program keeps open, and asks.
+    """What a program keeps open and asks, and how it is written.
 
     sizes   that nobody asked for: `any` of them stays open; the `first` dimension alone does; or
             they are `fixed`
     guards  whether what torch's own operators ask of sizes is asked by the model
+    decomposed  operators that it must not call
     """
 
     sizes: Literal["any", "first", "fixed"] = "any"
     guards: bool = False
+    decomposed: Collection[str] = ()
 
 
 @dataclass(frozen=True)

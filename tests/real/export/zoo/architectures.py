@@ -371,7 +371,7 @@ TIMM: Mapping[str, Architecture] = {
     for name, side, settings in (
         ("mobilenetv3_small_050", 64, {}),
         ("mobilenetv4_conv_small_035", 64, {}),
-        ("efficientnet_b0", 64, {"channel_multiplier": 0.25}),
+        ("efficientnet_lite0", 64, {}),
         ("resnet18", 64, {}),
         ("regnety_002", 64, {}),
         ("ghostnet_050", 64, {}),
@@ -418,5 +418,75 @@ TORCHVISION: Mapping[str, Architecture] = {
         _vision("raft_small"),
         lambda: [(torch.rand(1, 3, 128, 128), torch.rand(1, 3, 128, 128))],
     ),
+    **{
+        name: Architecture("torchvision", _torchvision(name), lambda: [([torch.rand(3, 96, 96)],)])
+        for name in (
+            "ssdlite320_mobilenet_v3_large",
+            "fasterrcnn_mobilenet_v3_large_320_fpn",
+            "retinanet_resnet50_fpn",
+            "keypointrcnn_resnet50_fpn",
+        )
+    },
     "r3d_18": Architecture("torchvision", _vision("r3d_18"), _plain(1, 3, 4, 32, 32)),
 }
+
+
+def _torchaudio(name: str, **settings: Any) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        from torchaudio import models
+
+        its: nn.Module = getattr(models, name)(**settings).eval()
+        return its
+
+    return make
+
+
+TORCHAUDIO: Mapping[str, Architecture] = {
+    "wav2letter": Architecture(
+        "torchaudio", _torchaudio("Wav2Letter", num_classes=8), _plain(1, 1, 2000)
+    ),
+    "deepspeech": Architecture(
+        "torchaudio", _torchaudio("DeepSpeech", n_feature=16, n_hidden=32), _plain(1, 1, 20, 16)
+    ),
+    "conv-tasnet": Architecture(
+        "torchaudio",
+        _torchaudio(
+            "ConvTasNet",
+            enc_num_feats=16,
+            msk_num_feats=8,
+            msk_num_hidden_feats=16,
+            msk_num_layers=2,
+            msk_num_stacks=1,
+        ),
+        _plain(1, 1, 800),
+    ),
+    "conformer": Architecture(
+        "torchaudio",
+        _torchaudio(
+            "Conformer",
+            input_dim=16,
+            num_heads=2,
+            ffn_dim=32,
+            num_layers=2,
+            depthwise_conv_kernel_size=7,
+        ),
+        lambda: [(torch.randn(2, 30, 16), torch.tensor([30, 22]))],
+    ),
+    "squim-objective": Architecture("torchaudio", lambda: _squim().eval(), _plain(1, 4000)),
+}
+
+
+def _squim() -> nn.Module:
+    from torchaudio.models import squim_objective_model
+
+    its: nn.Module = squim_objective_model(
+        feat_dim=16,
+        win_len=16,
+        d_model=16,
+        nhead=2,
+        hidden_dim=16,
+        num_blocks=1,
+        rnn_type="LSTM",
+        chunk_size=21,
+    )
+    return its

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from architectures import TIMM, TORCHVISION, TRANSFORMERS, Architecture
+from architectures import TIMM, TORCHAUDIO, TORCHVISION, TRANSFORMERS, Architecture
 from own import OWN
 
 from orchestrator.export.refusal import Refused
 from orchestrator.export.saving import Export, export, prepare, told
 
-ZOO: Mapping[str, Architecture] = {**OWN, **TRANSFORMERS, **TIMM, **TORCHVISION}
+ZOO: Mapping[str, Architecture] = {**OWN, **TRANSFORMERS, **TIMM, **TORCHVISION, **TORCHAUDIO}
 
 
 def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
