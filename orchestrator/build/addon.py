@@ -448,7 +448,9 @@ class _Making:
         assert trace is not None
         kernels = self.runtime.kernels_for(trace.root_operators)
         policy = self.held.app.selection if self.held.app else "guarded"
-        return base, base.merge(select(self.runtime.index, kernels, [trace], policy))
+        layouts = self.runtime.version.layouts
+        more = select(self.runtime.index, kernels, [trace], policy, layouts=layouts)
+        return base, base.merge(more)
 
     def _spec(self, prepared: Prepared, selection: Selection) -> VariantSpec:
         trace, runtime = self.held.trace, self.runtime

@@ -110,6 +110,7 @@ def variant_requests(
     }
     called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
     kernels = {app: runtime.kernels_for(roots[app]) for app in traces}
+    parts = {app: parts_chosen(apps[app].kernels) for app in apps}
     selections = {
         app: with_extra(
             runtime.index,
@@ -120,6 +121,7 @@ def variant_requests(
                 traces[app],
                 apps[app].selection,
                 here.models.unrun_units(apps[app], traces[app]),
+                runtime.layouts(parts[app]),
             ),
             extra[app],
         )
@@ -135,7 +137,6 @@ def variant_requests(
         for app in traces
     }
     lean = {app: runtime.lean_units(here.models.upgraded(apps[app], traces[app])) for app in traces}
-    parts = {app: parts_chosen(apps[app].kernels) for app in apps}
     cut = {app: runtime.cut_units(roots[app]) for app in traces}
     return tuple(
         VariantRequest(

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from orchestrator.build.development import Base, Development, Shard
 from orchestrator.build.execute import View
-from orchestrator.build.invocation import Invocation
+from orchestrator.build.invocation import Invocation, parts_chosen
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.shard_contents import (
     errors_of,
@@ -379,13 +379,14 @@ def _growth(
     kernels = runtime.kernels_for(roots)
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
     always = runtime.facts.always_for("release")
+    layouts = runtime.layouts(parts_chosen(app.kernels))
     library = Grown(
         index,
         kernels,
         entry=entry_nodes(index, runtime.entry, runtime.dialect.symbols),
         units=frozenset(numbers[path] for path in (*always, *runtime.facts.app_units)),
         cut=frozenset(numbers[path] for path in runtime.cut_units(roots)),
-        selection=select(index, kernels, locks, app.selection),
+        selection=select(index, kernels, locks, app.selection, layouts=layouts),
     )
     return growth(library, operators, dtypes)
 

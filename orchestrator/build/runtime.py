@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from orchestrator.build.fetch import FetchedRuntime
 from orchestrator.build.libraries import PreparedLibrary, prepare_library
@@ -29,7 +30,7 @@ from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.dialect import Dialect
-from orchestrator.pytorch.versions import VersionData
+from orchestrator.pytorch.versions import LayoutsData, VersionData
 from orchestrator.select.backends import cut_units, lean_units, reachable_backends
 from orchestrator.select.closure import Registry, registry
 from orchestrator.select.why import overloads
@@ -39,6 +40,9 @@ from orchestrator.values.config import CpuLevel, KernelPart, RuntimePin, Toolcha
 from orchestrator.values.names import did_you_mean
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.own_sources import OwnClass, OwnSources
+
+# The parts of models whose layers call none of PyTorch's operators.
+_LAYERS: Final[frozenset[KernelPart]] = frozenset({"convolution", "linear"})
 
 
 class UnknownExtraError(OrchestratorError):
@@ -189,6 +193,11 @@ class Runtime:
     def lean_units(self, upgraded: Iterable[OperatorName]) -> frozenset[str]:
         """The units of which models need less, by what is upgraded in them: see `include`."""
         return lean_units(self.version, upgraded)
+
+    def layouts(self, parts: frozenset[KernelPart]) -> LayoutsData:
+        """What models use for other sizes and layouts, where an app takes such kernels for them."""
+        data = self.version.layouts
+        return data if parts >= _LAYERS else data.with_native()
 
     @cached_property
     def extension_symbols(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from orchestrator.build.invocation import Invocation
 from orchestrator.build.links import library_name
@@ -22,12 +23,13 @@ from orchestrator.trace.lock import read_runs
 from orchestrator.values.config import BASELINE, CORES, ModelConfig
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.trace import Trace
-from orchestrator.verify.model_runner import run_model
+from orchestrator.verify.model_runner import Layout, run_model
 from orchestrator.verify.verdict import (
     RunnerResult,
     VerifyResult,
     as_delivered,
     at_levels,
+    in_layouts,
     not_run,
     verify,
     with_threads,
@@ -109,7 +111,8 @@ def verify_library(
 ) -> tuple[VerifyResult, ...]:
     """Run every model of the app in `library` and compare with the traces' recorded runs: with what
     the processor has that runs it, and at all other CPU levels; with one thread, and with several
-    where the app has them. Delivered files of its `models`, by name, are run too.
+    where the app has them; and with inputs that are parts of larger tensors. Delivered files of its
+    `models`, by name, are run too.
 
     program: the model runner, linked against `library`; it says which levels it could choose from
     levels: those above the ABI's baseline that the library chooses from, lowest first.
@@ -135,6 +138,12 @@ def verify_library(
             for level, again in _at_other_levels(runner, levels, ran)
         }
         result = at_levels(one, others, _lacking(levels, ran, others))
+        if result.status != "failed":
+            laid_out = {
+                layout: verify(model.name, expected, runner.run(threads=1, layout=layout))
+                for layout in get_args(Layout)
+            }
+            result = in_layouts(result, laid_out)
         if threads > 1:
             several = verify(model.name, expected, runner.run(threads=threads))
             result = with_threads(result, threads, several)
@@ -156,7 +165,13 @@ class _Runner:
     model: ModelConfig
     context: Context
 
-    def run(self, *, level: str | None = None, threads: int | None = None) -> RunnerResult:
+    def run(
+        self,
+        *,
+        level: str | None = None,
+        threads: int | None = None,
+        layout: Layout | None = None,
+    ) -> RunnerResult:
         return run_model(
             self.argv,
             self.shipped.path,
@@ -166,6 +181,7 @@ class _Runner:
             recorded=self.shipped.inputs,
             level=level,
             threads=threads,
+            layout=layout,
             runner=self.context.runner,
         )
 

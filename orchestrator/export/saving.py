@@ -35,6 +35,7 @@ from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 from orchestrator.export.archive import reproducible
 from orchestrator.export.calls import Call, Comparison, Invoke, Make
 from orchestrator.export.comparing import Comparing, completed, made_of
+from orchestrator.export.contexts import without_contexts
 from orchestrator.export.freezing import frozen, inlined, unmark
 from orchestrator.export.places import place_of_assignment
 from orchestrator.export.program.capture import Example, argument_names
@@ -414,7 +415,9 @@ def _by_torchscript(
     torch.jit.save(module, buffer)
 
     def build() -> Any:
-        return torch.jit.load(io.BytesIO(buffer.getvalue()))
+        built = torch.jit.load(io.BytesIO(buffer.getvalue()))
+        without_contexts(built)
+        return built
 
     calls = completed(module, calls)
     for call in calls:

@@ -158,6 +158,19 @@ class AddonsData(_Data):
     dtypes: Strings
 
 
+class LayoutsData(_Data):
+    """What operators use for some sizes and layouts of their tensors alone: operators that they
+    call, those among them that only PyTorch's own layers call, and kernel tags (globs)."""
+
+    calls: Strings
+    native: Strings
+    tags: Strings
+
+    def with_native(self) -> LayoutsData:
+        """What PyTorch's own layers call among `calls`."""
+        return self.model_copy(update={"calls": (*self.calls, *self.native)})
+
+
 class ByNameRule(_Data):
     """Operators that a unit looks up by name."""
 
@@ -272,6 +285,7 @@ class VersionData(_Data):
     random: Strings
     usual_calls: Strings
     addons: AddonsData
+    layouts: LayoutsData
     lapack: Strings
     custom_classes: Strings
     packings: Mapping[str, Strings] = {}

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from orchestrator.index.model import RuntimeIndex, UnitFacts
-from orchestrator.pytorch.versions import AddonsData
+from orchestrator.pytorch.versions import AddonsData, LayoutsData
 from orchestrator.select.closure import Registry
+from orchestrator.select.layouts import of_other_layouts
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.config import SelectionPolicy
 from orchestrator.values.operators import OperatorName
@@ -111,14 +112,18 @@ def select(
     traces: Iterable[Trace],
     policy: SelectionPolicy,
     unrun_units: Mapping[str, Collection[str]] = MappingProxyType({}),
+    layouts: LayoutsData | None = None,
 ) -> Selection:
     """The selection of one app from its models' traces.
+
+    layouts: what its operators use for other layouts is selected by, whatever the policy but
+    `traced`; None: it is not
 
     unrun_units: model -> own units with a class of which the model calls a method that its inputs
     never ran
     """
     return merge_all(
-        _select_one(index, kernels, trace, policy, unrun_units.get(trace.model, ()))
+        _select_one(index, kernels, trace, policy, unrun_units.get(trace.model, ()), layouts)
         for trace in traces
     )
 
@@ -129,10 +134,13 @@ def _select_one(
     trace: Trace,
     policy: SelectionPolicy,
     unrun_units: Collection[str],
+    layouts: LayoutsData | None,
 ) -> Selection:
     traced = traced_selection(trace)
     if policy == "traced":
         return traced
+    if layouts is not None:
+        traced = traced.merge(of_other_layouts(index, kernels, trace, layouts))
     if unrun_units:
         whole = [number for number, unit in enumerate(index.units) if unit.path in unrun_units]
         found = needed(index, kernels, entry=(), operators=(), units=whole, follow_calls=True)

@@ -12,7 +12,7 @@ import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from orchestrator.system.process import LOCAL, Command, CommandRunner, Limits
 from orchestrator.trace.runs import RunsUnreadableError, parse_runs
@@ -30,6 +30,9 @@ MEMORY_LIMIT = 16 * 2**30
 OUTPUT_LIMIT = 2**30
 # The end of what a model printed that is kept.
 _SAID = 2**16
+
+# How inputs may lie in memory (native/driver/values.h).
+Layout = Literal["part", "channels-last"]
 
 # What a program needs to start; other variables may hold secrets.
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
@@ -51,6 +54,7 @@ def run_model(
     threads: int | None = None,
     addon: Path | None = None,
     with_arguments: bool = False,
+    layout: Layout | None = None,
     runner: CommandRunner = LOCAL,
 ) -> RunnerResult:
     """Run `argv` on a model's inputs.
@@ -62,6 +66,7 @@ def run_model(
     threads: how many it may use (native/threads/pool.cpp); None: its default.
     addon: what its library is extended with before the model is loaded.
     with_arguments: whether the result has the inputs too.
+    layout: how the inputs lie in memory; None: in the usual order.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         output = Path(folder) / "result.json"
@@ -70,6 +75,8 @@ def run_model(
             arguments.append("--no-args")
         if addon is not None:
             arguments += ["--extend", str(addon)]
+        if layout is not None:
+            arguments += ["--layout", layout]
         inputs = Path(folder) / "inputs.json"
         if model.inputs != "bundled":
             with inputs.open("w", encoding="utf-8") as file:

@@ -26,6 +26,9 @@ OTHER_PROCESSOR: Final = (
     " stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the toolchain"
 )
 
+# What a model may raise by itself.
+_OF_THE_MODEL: Final = frozenset({"RUN_FAILED"})
+
 # The model controls what its runner prints.
 _LONGEST = 200
 
@@ -148,6 +151,21 @@ def levels_of_all(
 def with_threads(one: VerifyResult, count: int, several: VerifyResult) -> VerifyResult:
     """The verdict on a model that ran with one thread, and with `count`."""
     return replace(_together(one, {f"with {count} threads": several}), threads=(1, count))
+
+
+def in_layouts(usual: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
+    """The verdict on a model that ran with inputs in the usual order, and in other layouts.
+
+    An error of the model's own is none of the library's: `view` takes no slice.
+    """
+    named = {
+        f"with inputs that are parts of larger tensors ({layout})": replace(
+            result,
+            failures=tuple(f for f in result.failures if f.code not in _OF_THE_MODEL),
+        )
+        for layout, result in others.items()
+    }
+    return _together(usual, named)
 
 
 def as_delivered(original: VerifyResult, delivered: VerifyResult) -> VerifyResult:

@@ -55,6 +55,11 @@ def test_equal_weights_of_several_methods_are_one_record(said: list[dict[str, An
     assert records == [2000, 2000, 4608]
 
 
+def test_what_is_entered_for_nothing_is_left_out(said: list[dict[str, Any]]) -> None:
+    """In a method that nobody calls, too: the interpreter cannot enter it."""
+    assert [one["quiet"] for one in said if "quiet" in one] == [[True, True]] * 2
+
+
 def test_calls_without_arguments_and_with_default_ones_are_bundled(
     said: list[dict[str, Any]],
 ) -> None:

@@ -23,17 +23,20 @@ struct Options {
   int repeat = 30;
   bool time = false;
   bool args = true;
+  Layout layout = Layout::Usual;
 };
 
 int usage() {
   std::fputs(
       "usage: driver --model M.ptl --output out.json [--inputs inputs.json|bundled]\n"
       "              [--extend addon.so] [--time] [--repeat N] [--warmup N] [--no-args]\n"
+      "              [--layout part|channels-last]\n"
       "  --inputs   a list of {\"method\":..,\"args\":[value...]}, or the model's own (default)\n"
       "  --extend   an add-on that the library is extended with first\n"
       "  --time     repeat each method's first run (--repeat, after --warmup) and write\n"
       "             its median and least time\n"
-      "  --no-args  leave the arguments out of the output\n",
+      "  --no-args  leave the arguments out of the output\n"
+      "  --layout   the inputs are parts of larger tensors\n",
       stderr);
   return 2;
 }
@@ -43,6 +46,11 @@ bool to_count(const char* text, int& count) {
   const long value = std::strtol(text, &end, 10);
   count = int(value);
   return *text != '\0' && *end == '\0' && value >= 0 && value <= 1000000;
+}
+
+bool to_layout(const std::string& name, Layout& layout) {
+  layout = name == "part" ? Layout::Part : Layout::ChannelsLast;
+  return name == "part" || name == "channels-last";
 }
 
 bool parse_options(int argc, char** argv, Options& options) {
@@ -55,6 +63,7 @@ bool parse_options(int argc, char** argv, Options& options) {
     else if (name == "--inputs") options.inputs = value;
     else if (name == "--output") options.output = value;
     else if (name == "--extend") options.addon = value;
+    else if (name == "--layout") good = to_layout(value, options.layout);
     else if (name == "--repeat") good = to_count(value, options.repeat) && options.repeat > 0;
     else if (name == "--warmup") good = to_count(value, options.warmup);
     else {
@@ -318,7 +327,10 @@ bool run_model(json::Writer& out, const Options& options, const json::Value* inp
     check(lta_module_load(options.model.c_str(), &loaded));
     const std::unique_ptr<lta_module, FreeModule> module(loaded);
     observer.loaded(loaded);
-    for (const Call& what : inputs ? read_calls(*inputs) : bundled_calls(loaded)) {
+    for (Call& what : inputs ? read_calls(*inputs) : bundled_calls(loaded)) {
+      for (Handle& arg : what.args) {
+        arg = laid_out(arg.get(), options.layout);
+      }
       const bool timed = options.time && what.index == 0;
       good = run_call(out, loaded, what, options, timed, observer) && good;
     }

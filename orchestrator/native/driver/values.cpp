@@ -168,7 +168,62 @@ void write_entries(json::Writer& out, const lta_value* value) {
   out.close(']');
 }
 
+Handle same(const lta_value* value) {
+  const lta_value* const items[] = {value};
+  lta_value* item = nullptr;
+  const Handle tuple = check(lta_tuple(items, 1));
+  check(lta_value_item(tuple.get(), 0, &item));
+  return Handle(item);
+}
+
+Handle tensor_laid_out(const lta_value* value, Layout layout) {
+  lta_tensor_info info;
+  check(lta_tensor_describe(value, &info));
+  if (info.is_quantized || info.nbytes == 0 || info.ndim == 0) {
+    return same(value);
+  }
+  const size_t dims = info.ndim;
+  std::string data(info.nbytes, '\0');
+  check(lta_tensor_read(value, &data[0], data.size()));
+  const bool last = layout == Layout::ChannelsLast && dims > 2;
+  std::vector<int64_t> strides(dims);
+  int64_t next = last ? info.shape[1] + 1 : 1, span = 1, elements = 1;
+  for (size_t dim = dims; dim-- > 0;) {
+    const bool closest = last && dim == 1;
+    strides[dim] = closest ? 1 : next;
+    next *= closest ? 1 : info.shape[dim] + 1;
+    span += (info.shape[dim] - 1) * strides[dim];
+    elements *= info.shape[dim];
+  }
+  const size_t each = info.nbytes / size_t(elements);
+  std::string spread(size_t(span) * each, '\xff'); // as a float: no number
+  for (int64_t i = 0; i < elements; ++i) {
+    int64_t at = 0, left = i;
+    for (size_t dim = dims; dim-- > 0; left /= info.shape[dim]) {
+      at += left % info.shape[dim] * strides[dim];
+    }
+    std::memcpy(&spread[size_t(at) * each], &data[size_t(i) * each], each);
+  }
+  return check(lta_tensor_copy(info.dtype, dims, info.shape, strides.data(), spread.data(),
+                               spread.size()));
+}
+
 } // namespace
+
+Handle laid_out(const lta_value* value, Layout layout) {
+  const lta_kind kind = lta_value_kind(value);
+  if (kind == LTA_KIND_TENSOR && layout != Layout::Usual) {
+    return tensor_laid_out(value, layout);
+  }
+  if (kind != LTA_KIND_TUPLE) {
+    return same(value);
+  }
+  std::vector<Handle> items;
+  for (const Handle& item : items_of(value)) {
+    items.push_back(laid_out(item.get(), layout));
+  }
+  return check(lta_tuple(pointers(items).data(), items.size()));
+}
 
 ApiError ApiError::last() {
   return {lta_status_name(lta_last_status()), lta_last_error(), lta_last_error_names()};

@@ -38,6 +38,15 @@ void check(lta_status status);
 Handle check(lta_value* value);
 
 std::vector<const lta_value*> pointers(const std::vector<Handle>& handles);
+// How an input lies in memory. What a tensor in another order than the usual one leaves out is no number.
+enum class Layout {
+  Usual,
+  Part,         // of a tensor that is larger in each dimension
+  ChannelsLast, // the same, of one whose second dimension lies closest, where there are three or more
+};
+// A copy of a value whose tensors lie so, those in tuples too; quantised ones and those in lists and
+// dictionaries stay as they are, and those without elements.
+Handle laid_out(const lta_value* value, Layout layout);
 // The items of a list or a tuple.
 std::vector<Handle> items_of(const lta_value* value);
 std::string string_of(const lta_value* value);

@@ -100,7 +100,9 @@ std::vector<Taps> taps_of(const Convolution& of, int dim, int64_t in, int64_t si
 class ConvolutionSite : public Site {
  public:
   ConvolutionSite(std::vector<Step> steps, ReadConvolution read)
-      : Site(std::move(steps), 0), read_(read) {}
+      : Site(std::move(steps), 0), read_(read) {
+    takes_none = true;
+  }
 
  protected:
   std::unique_ptr<Packed> pack(const Given& given) const override {
@@ -150,13 +152,17 @@ class ConvolutionSite : public Site {
     const bool flat = packed.of.dims == 1;
     const int64_t batch = input.size(0), width = input.size(-1), out = packed.of.out();
     const int64_t height = flat ? 1 : input.size(2);
+    if (height * width == 0) {
+      return {};
+    }
     const Tensor images = channels_last_of(input, batch, packed.of.in(), height * width);
     const pthreadpool_t pool = pool_for(packed.of.work(double(batch) * double(height * width)));
     const ConvolutionEngine& engine = *convolution_engines[packed.of.transposed];
-    if (images.defined() && !packed.op) {
+    if (!packed.op) {
       return compute_large(packed, images, batch, height, width, pool);
     }
-    if (!images.defined() || !shape(engine.reshape, packed, batch, height, width, pool)) {
+    // XNNPACK finds no size of a result for no image
+    if (!shape(engine.reshape, packed, std::max<int64_t>(batch, 1), height, width, pool)) {
       return {};
     }
     const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
@@ -165,6 +171,9 @@ class ConvolutionSite : public Site {
     }
     const int64_t sizes[4] = {batch, out, flat ? out_width : out_height, out_width};
     Tensor result = empty_images({sizes, flat ? size_t(3) : size_t(4)});
+    if (batch == 0) {
+      return {result};
+    }
     char* space = packed.workspace.data();
     const auto alignment = uintptr_t(packed.workspace_alignment);
     space += (alignment - uintptr_t(space) % alignment) % alignment;

@@ -105,12 +105,17 @@ Tensor channels_last_of(const Tensor& input, int64_t batch, int64_t channels, in
   if (is_last && has_room_behind(input)) {
     return input;
   }
-  if (!is_last && !input.is_contiguous()) {
-    return Tensor();
-  }
   Tensor copy = empty_float({batch * area * channels}, {1});
   float* const to = data_of(copy);
-  if (is_last) {
+  if (!is_last && !input.is_contiguous()) { // a part of larger images, or one image many times
+    int64_t turned[2][4];
+    for (int64_t dim = 0; dim < dims; ++dim) {
+      const int64_t source = dim == 0 ? 0 : dim == dims - 1 ? 1 : dim + 1;
+      turned[0][dim] = sizes[size_t(source)];
+      turned[1][dim] = strides[size_t(source)];
+    }
+    copy_in_order(data_of(input), {turned[0], size_t(dims)}, {turned[1], size_t(dims)}, to);
+  } else if (is_last) {
     std::memcpy(to, data_of(input), size_t(batch * area * channels) * sizeof(float));
   } else {
     for (int64_t n = 0; n < batch; ++n) {

@@ -5,8 +5,7 @@
 
 namespace lta {
 
-// The images with their channels last, as XNNPACK reads them: itself, or a copy. Undefined where it
-// lies in memory in another way.
+// The images with their channels last, as XNNPACK reads them: itself, or a copy.
 at::Tensor channels_last_of(const at::Tensor& input, int64_t batch, int64_t channels, int64_t area);
 
 // Images of three or four dimensions with their channels last, which nothing has written.

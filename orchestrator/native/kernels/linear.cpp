@@ -25,7 +25,9 @@ struct PackedLayer : Packed {
 class LinearSite : public Site {
  public:
   LinearSite(std::vector<Step> steps, size_t input, ReadLinear read)
-      : Site(std::move(steps), input), read_(read) {}
+      : Site(std::move(steps), input), read_(read) {
+    takes_none = true;
+  }
 
  protected:
   std::unique_ptr<Packed> pack(const Given& given) const override {
@@ -67,7 +69,7 @@ class LinearSite : public Site {
     const Tensor& input = inputs[0].toTensor();
     const int64_t batch = packed.batch;
     if ((packed.dims != 0 ? input.dim() != packed.dims : input.dim() < 1) ||
-        !input.is_contiguous() || input.sizes().back() != packed.in ||
+        input.sizes().back() != packed.in ||
         (packed.dims == 3 && input.size(0) != batch)) {
       return {};
     }
@@ -88,7 +90,10 @@ class LinearSite : public Site {
       packed.threads = threads;
     }
     Tensor source = input;
-    if (!has_room_behind(input)) {
+    if (!input.is_contiguous()) {
+      source = empty_float({input.numel()}, {1});
+      copy_in_order(data_of(input), input.sizes(), input.strides(), data_of(source));
+    } else if (!has_room_behind(input)) {
       source = empty_float({input.numel()}, {1});
       std::memcpy(data_of(source), data_of(input), size_t(input.numel()) * sizeof(float));
     }

@@ -103,6 +103,8 @@ class Site {
  protected:
   // It is packed as often as its arguments change.
   bool has_no_weights = false;
+  // Its input may have no elements: no image, no row.
+  bool takes_none = false;
 
   // Null where it cannot be packed: then the model's own operators run, now and later.
   virtual std::unique_ptr<Packed> pack(const Given& given) const = 0;
@@ -156,11 +158,14 @@ struct ListedKind {
 };
 
 // A tensor that kernels read as it lies: float, strided, on the CPU, not empty.
-inline bool is_plain(const at::Tensor& tensor) {
+inline bool is_plain(const at::Tensor& tensor, bool may_be_empty = false) {
   return tensor.defined() && tensor.scalar_type() == at::kFloat &&
       tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.has_storage() &&
-      tensor.numel() > 0 && !tensor.is_conj() && !tensor.is_neg();
+      (may_be_empty || tensor.numel() > 0) && !tensor.is_conj() && !tensor.is_neg();
 }
+
+// Copies numbers that lie in memory anyhow, in their order.
+float* copy_in_order(const float* from, at::IntArrayRef sizes, at::IntArrayRef strides, float* to);
 
 // Whether XNNPACK's kernels may read a little past the tensor's end (XNN_EXTRA_BYTES): in memory that
 // PyTorch's allocator gave, which adds as much (c10/core/CPUAllocator.cpp, PostGuardBytes).

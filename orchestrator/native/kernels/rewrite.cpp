@@ -53,6 +53,21 @@ at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides) {
   return at::Tensor(at::detail::empty_strided_cpu(sizes, strides, at::kFloat));
 }
 
+float* copy_in_order(const float* from, at::IntArrayRef sizes, at::IntArrayRef strides, float* to) {
+  if (sizes.empty()) {
+    *to = *from;
+    return to + 1;
+  }
+  for (int64_t i = 0; i < sizes[0]; ++i, from += strides[0]) {
+    if (sizes.size() == 1) {
+      *to++ = *from;
+    } else {
+      to = copy_in_order(from, sizes.slice(1), strides.slice(1), to);
+    }
+  }
+  return to;
+}
+
 bool read_tensor(const c10::IValue& value, at::Tensor* tensor) {
   if (value.isTensor()) {
     *tensor = value.toTensor();
@@ -236,7 +251,7 @@ bool Site::read(const c10::IValue* first, Given* given) const {
 
 Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
   if (misses_ > kPatience || !first[input_].isTensor() ||
-      !(any_ || is_plain(first[input_].toTensor()))) {
+      !(any_ || is_plain(first[input_].toTensor(), takes_none))) {
     return {};
   }
   std::unique_ptr<Packed> packed(shelf_.exchange(nullptr));

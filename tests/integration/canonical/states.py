@@ -159,6 +159,25 @@ class Optionals(nn.Module):
         return x * n + self.calls
 
 
+class Quiet(nn.Module):
+    """Enters what changes no result, in a part and in a method that no example calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    @torch.jit.export
+    def scored(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.layer(x) * 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.size(0) > 1:
+            with torch.autograd.profiler.record_function("layer"), torch.no_grad():
+                x = self.layer(x)
+        return x
+
+
 class Unpools(nn.Module):
     """No state, but an operator that has no deterministic algorithm."""
 
@@ -234,6 +253,20 @@ def results() -> Iterator[dict[str, Any]]:
             yield told | {"same": False, "why": f"{error.facts.get('call')}: {error}"}
 
 
+def quiet() -> Iterator[dict[str, Any]]:
+    """Whether a file has both methods, and they give what the module does."""
+    x = torch.rand(2, 4)
+    for canonical in ("off", "static"):
+        module = Quiet()
+        made = export("m", Export(module, [(x,)], canonical=canonical))
+        file = _load_for_lite_interpreter(io.BytesIO(made.data))
+        same = [
+            torch.allclose(file.run_method(name, x), getattr(module, name)(x))
+            for name in ("forward", "scored")
+        ]
+        yield {"quiet": same}
+
+
 def calls_of_optionals() -> Iterator[dict[str, Any]]:
     """Of each kind of calls, what the file bundles: method -> arguments of each."""
     x = torch.ones(2)
@@ -257,5 +290,5 @@ def calls_of_optionals() -> Iterator[dict[str, Any]]:
 if __name__ == "__main__":
     prepare()
     print(json.dumps({"records": sizes_of_records(Features(), (torch.rand(1, 2, 4, 4),))}))
-    for one in (*results(), *calls_of_optionals()):
+    for one in (*results(), *quiet(), *calls_of_optionals()):
         print(json.dumps(one))

@@ -1,7 +1,9 @@
 /* Runs models on inputs of many shapes. The memory around an input may not be touched.
  * usage: geometry < CASES
  *
- * A case is a line: the model's path, and the shapes of its calls, as `1,4,8,8`, or `-` for a number's.
+ * A case is a line: the model's path, and the shapes of its calls, as `1,4,8,8`, or `-` for a number's. Before a
+ * shape stands how the input lies in memory: `c` a part of a picture in channels-last order, `s` a part of a larger
+ * tensor, `e` one image for all of the batch, nothing for the usual order.
  * For each call a line is printed, and flushed before the next: "ran 1,4,8,8 HEX", the result's floats in
  * the order of their numbers; or what failed: "load STATUS text", "run STATUS text". */
 #include <libtorch_app.h>
@@ -68,22 +70,55 @@ static void tell_result(const lta_value *result) {
   free(read);
 }
 
+/* Fills in strides, and returns how many elements they span. */
+static size_t lay_out(char layout, size_t dims, const int64_t *sizes, int64_t *strides) {
+  const int64_t more = layout == 'c' || layout == 's';
+  int64_t next = layout == 's' ? 2 : 1, span = 1;
+  if (layout == 'c' && dims > 2) {
+    strides[1] = 1;
+    next = sizes[1] + more;
+  }
+  for (size_t i = dims; i-- > 0;) {
+    if (layout == 'c' && dims > 2 && i == 1) {
+      continue;
+    }
+    strides[i] = next;
+    next *= sizes[i] + more;
+  }
+  if (layout == 'e' && dims > 0) {
+    strides[0] = 0;
+  }
+  for (size_t i = 0; i < dims; ++i) {
+    if (sizes[i] == 0) {
+      return 0;
+    }
+    span += (sizes[i] - 1) * strides[i];
+  }
+  return (size_t)span;
+}
+
 static void call(lta_module *module, const char *shape, int number) {
-  int64_t sizes[MOST_DIMS];
+  int64_t sizes[MOST_DIMS], strides[MOST_DIMS];
   size_t dims = 0, elements = 1;
+  const char layout = strchr("cse", *shape) ? *shape++ : 0;
   char *end = NULL;
   for (const char *at = shape; *at && *at != '-'; at = *end ? end + 1 : end) {
     sizes[dims] = strtoll(at, &end, 10);
     elements *= (size_t)sizes[dims++];
   }
-  struct guarded memory = guard(elements * sizeof(float), number % 2 == 0);
+  const size_t spanned = lay_out(layout, dims, sizes, strides);
+  struct guarded memory = guard(spanned * sizeof(float), number % 2 == 0);
   uint32_t state = (uint32_t)elements + 1;
   for (size_t i = 0; i < elements; ++i) {
+    size_t at = 0, left = i;
+    for (size_t dim = dims; dim-- > 0; left /= (size_t)sizes[dim]) {
+      at += left % (size_t)sizes[dim] * (size_t)strides[dim];
+    }
     state = state * 1664525u + 1013904223u;
-    memory.data[i] = (float)(state >> 8) / (float)(1 << 23) - 1;
+    memory.data[at] = (float)(state >> 8) / (float)(1 << 23) - 1;
   }
-  lta_value *input = lta_tensor_borrow(LTA_FLOAT32, dims, sizes, NULL, memory.data,
-                                       elements * sizeof(float), NULL, NULL);
+  lta_value *input = lta_tensor_borrow(LTA_FLOAT32, dims, sizes, layout ? strides : NULL, memory.data,
+                                       spanned * sizeof(float), NULL, NULL);
   const lta_value *arguments[] = {input};
   lta_value *result = NULL;
   const lta_status status =

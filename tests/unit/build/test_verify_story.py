@@ -64,10 +64,13 @@ def test_the_delivered_file_is_run_besides_the_original(
 
     original = tmp_path / "apps/app/models/net.ptl"
     delivered = Path("dist/share/app/models/net.ptl")
-    ran = list[Path]()
+    ran, layouts = list[Path](), list[object]()
 
     def run_model(argv: object, file: Path, *_: object, **how: object) -> RunnerResult:
-        ran.append(file)
+        if how["layout"] is None:
+            ran.append(file)
+        else:
+            layouts.append(how["layout"])
         return RunnerResult(0, runs(given if file == delivered else 1))
 
     monkeypatch.setattr(story, "run_model", run_model)
@@ -81,6 +84,7 @@ def test_the_delivered_file_is_run_besides_the_original(
     assert result.status == status
     (without,) = verify_library(here, app, ABI, [trace], *library, {}, None)
     assert (without.status, ran[2:]) == ("ok", [original])
+    assert layouts == ["part", "channels-last"] * 2
 
 
 OF_ITS_OWN, OF_ANOTHER = 64 * "a", 64 * "b"
@@ -142,8 +146,11 @@ class Processor:
         self.has, self.keeps, self.dies_at, self.slow = has, keeps, dies_at, slow
         self.asked = list[str | None]()
 
-    def run_model(self, *_: object, level: str | None, **__: object) -> RunnerResult:
-        self.asked.append(level)
+    def run_model(
+        self, *_: object, level: str | None, layout: str | None, **__: object
+    ) -> RunnerResult:
+        if layout is None:
+            self.asked.append(level)
         if level is not None and level == self.dies_at:
             return RunnerResult(-4, None)
         run = {"method": "forward", "index": 0, "output": {"int": 1}, "error": None}

@@ -10,6 +10,7 @@ from orchestrator.verify.verdict import (
     VerifyResult,
     as_delivered,
     at_levels,
+    in_layouts,
     levels_of_all,
     not_run,
     require_verified,
@@ -53,6 +54,24 @@ def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
     assert (found.status, *map(str, found.failures)) == (
         "failed",
         "m, at CPU level baseline: the model runner was killed by SIGILL",
+    )
+
+
+def test_inputs_in_other_layouts_lack_no_kernel_and_change_no_output() -> None:
+    """But a model may refuse them by itself: `view` takes no slice."""
+    here = verify("m", result(1, 2), RunnerResult(0, result(1, 2)))
+    refused = failing(1, {"code": "RUN_FAILED", "text": "view takes no slice"}, 1, 2)
+    there = verify("m", result(1, 2), RunnerResult(1, refused))
+    assert in_layouts(here, {"part": there}) == here
+    lacking = verify("m", result(1, 2), RunnerResult(1, failing(1, MISSING_DTYPE, 1, 2)))
+    other = verify("m", result(1, 2), RunnerResult(0, result(1, 3)))
+    found = in_layouts(here, {"part": lacking, "channels-last": other})
+    assert (found.status, *map(str, found.failures)) == (
+        "failed",
+        "m, forward[1] with inputs that are parts of larger tensors (part): kernel `softmax` is not"
+        " in this library for Half",
+        "m, forward[1] with inputs that are parts of larger tensors (channels-last): output:"
+        " value: expected 2, seen 3",
     )
 
 
