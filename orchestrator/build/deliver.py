@@ -109,10 +109,7 @@ def delivered_models(here: Invocation, app: App) -> dict[str, bytes | Path]:
 
 def _model(here: Invocation, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
     info = here.models.info(app, model)
-    if model.inputs == "bundled":
-        call = here.models.bundled_call(app, model)
-    else:
-        call = declared_call(model.inputs[0])
+    call = declared_call(model.runs[0]) if model.runs else here.models.bundled_call(app, model)
     return ModelFact(
         name=model.name,
         file=here.models.shipped(app, model).path.name,

@@ -1,6 +1,6 @@
 """`orchestrate export model`, in torch's Python: makes a module of its name, and exports it.
 
-The request, besides `folder`, to which `model.ptl` goes:
+The request, besides `folder`, to which `model.ptl` and the example calls, `inputs.json`, go:
 
 module      `package:attribute`: a module of torch, or what makes one when it is called
 weights     a file of torch.save with the module's state, or null
@@ -29,7 +29,7 @@ import torch
 
 from orchestrator.export.refusal import Refused
 from orchestrator.export.saving import Export, export, prepare
-from orchestrator.export.values import from_json
+from orchestrator.export.values import calls_json, from_json
 
 
 def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
@@ -49,6 +49,7 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         sizes=request["sizes"],
         dynamic=request["dynamic"],
         fixed=request["fixed"],
+        bundled=False,
     )
     made = export(
         request["name"],
@@ -59,7 +60,9 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         stage=stage,
     )
     stage("writing")
-    Path(request["folder"], "model.ptl").write_bytes(made.data)
+    folder = Path(request["folder"])
+    (folder / "inputs.json").write_text(calls_json(made.calls), encoding="utf-8")
+    (folder / "model.ptl").write_bytes(made.data)
     return {
         "torch": torch.__version__,
         "folded": made.folded,

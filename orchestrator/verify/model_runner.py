@@ -71,9 +71,9 @@ def run_model(
         if addon is not None:
             arguments += ["--extend", str(addon)]
         inputs = Path(folder) / "inputs.json"
-        if model.inputs != "bundled":
+        if model.runs:
             with inputs.open("w", encoding="utf-8") as file:
-                json.dump(inputs_json(model.inputs), file)
+                json.dump(inputs_json(model.runs), file)
             arguments += ["--inputs", str(inputs)]
         elif recorded is not None:
             inputs.write_bytes(recorded)

@@ -129,7 +129,7 @@ def _captured(
         larger, grown = enlarged(leaves, plan, runs, without, attempt)
         own = make()
         exported = _exported(own, pytree.tree_unflatten(larger, spec), spec, larger, plan)
-        program = Program(exported, _functional(exported, own), names, {}, kept.guards)
+        program = Program(exported, functional(exported, own), names, {}, kept.guards)
         missed = _missed(program, leaves, grown)
         if not missed:
             integers = in_int8(program.core, larger)
@@ -224,7 +224,7 @@ def _dims(number: int, leaf: Any, plan: Plan) -> Any:
     return made
 
 
-def _functional(exported: Any, its: torch.nn.Module) -> Any:
+def functional(exported: Any, its: torch.nn.Module) -> Any:
     """A program that changes nothing but at its end, in operators that are one kernel each."""
     written_to_buffers(exported, its)
     with warnings.catch_warnings(), torch.no_grad(), whole_layers():
