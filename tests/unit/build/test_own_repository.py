@@ -424,8 +424,8 @@ REFUSALS = {
     "suffix": (
         ["vad", "--model", "raw.pt"],
         "raw.pt: error: the name of this file is not valid for a model\n"
-        "  expected: a file .ptl or .pt2; before that a name of letters, digits, `.`, `_` and `-`, that"
-        " begins with a letter or digit, of at most 100\n"
+        "  expected: a file .ptl or .pt2; before that a name of letters, digits, `.`, `_` and `-`,"
+        " that begins with a letter or digit, of at most 100\n"
         "  seen:     raw.pt\n  do:       copy it under another name\n",
     ),
     "other_format": (
