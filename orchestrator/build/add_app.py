@@ -11,9 +11,9 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, get_args
 
@@ -34,13 +34,20 @@ from orchestrator.models.checks import file_operators, require_inputs, require_n
 from orchestrator.models.devices import foreign_devices
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
 from orchestrator.models.listing import read_listings
+from orchestrator.models.programs import ProgramInfo, read_program
 from orchestrator.models.source_lines import operator_places
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import sync_folder, sync_tree, write_bytes
-from orchestrator.values.config import ABI, NAME, PATTERN_WORDS, ShippedOperator
+from orchestrator.values.config import (
+    ABI,
+    NAME,
+    PATTERN_WORDS,
+    PROGRAM_SUFFIX,
+    ShippedOperator,
+)
 from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.versions import ModelVersions
@@ -75,6 +82,7 @@ class AppRequest:
     runtime    None for the workspace's default
     canonical  whether the models' canonical files are what is to be traced and shipped
     exported   whether the models are what `export` made, and not files of the user's
+    inputs     model's name -> a file of its inputs, to copy beside it
     """
 
     name: str
@@ -83,6 +91,7 @@ class AppRequest:
     runtime: str | None = None
     canonical: bool = False
     exported: bool = False
+    inputs: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def file(self) -> str:
@@ -109,12 +118,19 @@ class NewModel:
     file     below the app's folder
     example  whether app.yaml has example inputs for it, whose shapes are not the model's
     devices  those that its code names and no library has
+    inputs_file  that of its inputs, below the app's folder
     """
 
     file: str
-    info: ModelInfo
+    info: ModelInfo | ProgramInfo
     example: bool
     devices: tuple[str, ...] = ()
+    inputs_file: str | None = None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a program of torch.export, of which a model is to be made."""
+        return isinstance(self.info, ProgramInfo)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -124,6 +140,8 @@ class NewModel:
     @property
     def inputs(self) -> dict[str, int | None]:
         """Method -> how many inputs are inside the file; None where code makes them."""
+        if isinstance(self.info, ProgramInfo):
+            return dict.fromkeys(self.methods, 1) if self.info.has_inputs else {}
         return {one.method: one.count for one in self.info.bundled_inputs}
 
 
@@ -161,6 +179,8 @@ def add_app(here: Invocation, asked: AppRequest, cwd: Path) -> NewApp:
         for path, model in zip(models, new, strict=True):
             (staged / model.file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(cwd / path, staged / model.file)
+            if model.inputs_file is not None:
+                shutil.copyfile(cwd / asked.inputs[path.stem], staged / model.inputs_file)
         (staged / "app.yaml").write_text(app_text(asked, new, wanted), encoding="utf-8")
         check_new_app(staging, name, here.workspace)
         sync_tree(staged)
@@ -231,6 +251,8 @@ def app_text(asked: AppRequest, models: Sequence[NewModel], targets: Iterable[st
     lines.append("models:")
     for model in models:
         lines.append(f"  - file: {model.file}")
+        if model.inputs_file is not None:
+            lines.append(f"    inputs: {model.inputs_file}")
         if model.example:
             lines.append("    # the file has no inputs inside: give the shapes that it takes")
             lines.append("    inputs:")
@@ -242,7 +264,7 @@ def app_text(asked: AppRequest, models: Sequence[NewModel], targets: Iterable[st
     return "\n".join([*lines, ""])
 
 
-def _called(info: ModelInfo) -> Iterator[Method]:
+def _called(info: ModelInfo | ProgramInfo) -> Iterator[Method]:
     """The methods that an app calls: not private ones."""
     return (method for method in info.own_methods if not method.name.startswith("_"))
 
@@ -258,7 +280,7 @@ def example_of(text: str) -> str | None:
     return _VALUES.get(text)
 
 
-def _example(info: ModelInfo) -> list[str]:
+def _example(info: ModelInfo | ProgramInfo) -> list[str]:
     """A call of each method that one can be written of."""
     lines = []
     for method in _called(info):
@@ -308,19 +330,19 @@ def _check_file_names(models: Sequence[Path], cwd: Path, versions: ModelVersions
             ModelFileNameError(
                 "the name of this file is not valid for a model",
                 place=Place(str(path)),
-                expected=f"a file {_SUFFIX}; before that {PATTERN_WORDS[NAME]}",
+                expected=f"a file {_SUFFIX} or {PROGRAM_SUFFIX}; before that {PATTERN_WORDS[NAME]}",
                 seen=path.name,
                 hint="copy it under another name",
             )
             for path in models
-            if path.suffix != _SUFFIX or not re.fullmatch(NAME, path.stem)
+            if path.suffix not in (_SUFFIX, PROGRAM_SUFFIX) or not re.fullmatch(NAME, path.stem)
         ]
     )
-    counts = Counter(path.name for path in models)
+    counts = Counter(path.stem for path in models)
     raise_all(
         [
             DuplicateModelError(
-                f"two models are called `{Path(name).stem}`", hint="copy one under another name"
+                f"two models are called `{name}`", hint="copy one under another name"
             )
             for name, count in counts.items()
             if count > 1
@@ -331,7 +353,10 @@ def _check_file_names(models: Sequence[Path], cwd: Path, versions: ModelVersions
 def _unreadable(path: Path, cwd: Path, versions: ModelVersions) -> OrchestratorError | None:
     """What is wrong with the content of a model's file."""
     try:
-        read_model(cwd / path, versions, name=str(path))
+        if path.suffix == PROGRAM_SUFFIX:
+            read_program(cwd / path, name=str(path))
+        else:
+            read_model(cwd / path, versions, name=str(path))
     except UnreadableModelError as error:
         error.hint = _UNREADABLE
         return error
@@ -355,11 +380,17 @@ def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
     read, faults = list[NewModel](), list[OrchestratorError]()
     for path in asked.models:
         try:
+            if path.suffix == PROGRAM_SUFFIX:
+                program = read_program(cwd / path, name=str(path))
+                read.append(NewModel(f"models/{path.name}", program, not program.has_inputs))
+                continue
             info = read_model(cwd / path, dialect.models, name=str(path))
             opening = file_operators(info)
             require_no_files(info, opening, operator_places(cwd / path, opening))
-            example = not info.has_bundled_inputs
-            require_inputs(info, declared=example and bool(_example(info)))
+            beside = asked.inputs.get(path.stem)
+            example = beside is None and not info.has_bundled_inputs
+            declared = beside is not None or (example and bool(_example(info)))
+            require_inputs(info, declared=declared)
             require_loadable(
                 info,
                 kernels,
@@ -378,6 +409,7 @@ def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
             faults.append(error)
         else:
             devices = foreign_devices(info, read_listings(cwd / path))
-            read.append(NewModel(f"models/{path.name}", info, example, devices))
+            its = None if beside is None else f"models/{beside.name}"
+            read.append(NewModel(f"models/{path.name}", info, example, devices, its))
     raise_all(faults)
     return tuple(read)

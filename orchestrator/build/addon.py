@@ -40,6 +40,7 @@ from orchestrator.build.execute import View
 from orchestrator.build.fits import Held, hold
 from orchestrator.build.invocation import Invocation, Prepared
 from orchestrator.build.licences import licences
+from orchestrator.build.programs import loadable
 from orchestrator.build.runtime import Runtime
 from orchestrator.build.variants import (
     VariantRequest,
@@ -167,6 +168,7 @@ def addon(
     """
     one = _only(read_packages(package), abi)
     _require_kind(here, one)
+    model = loadable(here, model).path
     held = hold(here, model, one)
     base_name = f"{one.manifest.app} {one.manifest.version} for {one.manifest.abi}"
     if held.judged.verdict == "by manifest":

@@ -160,8 +160,9 @@ def _library_model(
     here: Invocation, one: Packaged, model: ModelFact, unpacked: Path
 ) -> Ready | NotHere:
     app, found = one.manifest.app, [*_declared(here, one.manifest.app, model)]
-    path = unpacked if take_model(one, model, unpacked) else None
-    path = path or next((d.shipped.path for d in found if d.now.model == model.sha256), None)
+    # what was delivered has no inputs inside: the file that it was made of may
+    path = next((d.shipped.path for d in found if d.now.model == model.sha256), None)
+    path = path or (unpacked if take_model(one, model, unpacked) else None)
     if path is None:
         return NotHere(model.name, model.sha256, _why_not_here(here, app, model))
     bare = Ready(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from orchestrator.build.invocation import Invocation
 from orchestrator.build.loadable import require_loadable
@@ -32,6 +32,7 @@ from orchestrator.canonical.lock import (
     write_canonical,
 )
 from orchestrator.canonical.pricing import Candidate, affordable, bringing
+from orchestrator.canonical.programs import convert_program
 from orchestrator.canonical.python import ExportPython, find_python
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.export.tolerances import TOLERANCES
@@ -43,6 +44,7 @@ from orchestrator.models.checks import (
     require_arguments,
 )
 from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.models.programs import ProgramInfo, read_program
 from orchestrator.report.canonical import (
     CanonicalReport,
     CanonicalRow,
@@ -53,11 +55,13 @@ from orchestrator.report.canonical import (
     Shared,
     State,
 )
+from orchestrator.system.reading import parse_json
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.operators import OperatorName
 from orchestrator.verify.inputs import inputs_json
+from orchestrator.verify.inputs_file import read_inputs_file
 
-Kind = Literal["static", "traced"]
+Kind = Literal["static", "traced", "exported"]
 T = TypeVar("T")
 # What was made, what the new model names, and the rewrites that were applied.
 Attempt = tuple[T, ModelInfo, Sequence[Rewrite]]
@@ -77,16 +81,22 @@ class _Made:
 
     model: ModelConfig
     kind: Kind
-    before: ModelInfo
+    before: ModelInfo | ProgramInfo
     after: ModelInfo
     done: Converted
     left: Mapping[str, int]
     forbidden: Mapping[str, str]
 
     @property
+    def roots(self) -> tuple[frozenset[OperatorName], frozenset[OperatorName]]:
+        """Root operators of a library with the model, before and after: what a program named
+        decides nothing, since no library loads it."""
+        after = _names(self.after)
+        return (_names(self.before) if isinstance(self.before, ModelInfo) else after), after
+
+    @property
     def candidate(self) -> Candidate:
-        roots = (_names(self.before), _names(self.after))
-        return Candidate(self.model.name, roots, self.done.rewrites, self.left)
+        return Candidate(self.model.name, self.roots, self.done.rewrites, self.left)
 
 
 def canonical_apps(
@@ -147,8 +157,8 @@ class _Priced:
 
     def roots(self) -> tuple[frozenset[OperatorName], frozenset[OperatorName]]:
         """Of all models, before and after."""
-        before = self.others.union(*(_names(one.before) for one in self.made))
-        return before, self.others.union(*(_names(one.after) for one in self.made))
+        before = self.others.union(*(one.roots[0] for one in self.made))
+        return before, self.others.union(*(one.roots[1] for one in self.made))
 
     def rows(self) -> Iterator[CanonicalRow]:
         """Of each converted model, which is written where it is to be."""
@@ -173,7 +183,11 @@ class _Pricing:
         first = [one for model in chosen if (one := self._first(model)) is not None]
         converted = {one.model for one in first}
         others = frozenset(self.runtime.extra_operators(self.app)).union(
-            *(_names(self._read(m)) for m in self.models.values() if m.name not in converted)
+            *(
+                _names(self._read(m))
+                for m in self.models.values()
+                if m.name not in converted and not m.is_program
+            )
         )
         # What --write writes depends on what app.yaml declares alone; what it might declare as
         # well is priced beside that.
@@ -198,7 +212,8 @@ class _Pricing:
             return self._candidate(model.name, {})
         except OrchestratorError as error:
             # without its operators its app cannot be priced
-            self._read(model)
+            if not model.is_program:
+                self._read(model)
             self.refused.append(RefusedModel(self.app.name, model.name, error))
             return None
 
@@ -217,6 +232,12 @@ class _Pricing:
         self.made[name, frozenset(left)] = made
         return made.candidate
 
+    def _before(self, model: ModelConfig) -> ModelInfo | ProgramInfo:
+        declared = self.app.model_path(model)
+        if model.is_program:
+            return read_program(declared, name=self._shown(declared))
+        return self._read(model)
+
     def _read(self, model: ModelConfig) -> ModelInfo:
         declared = self.app.model_path(model)
         return read_model(declared, self.runtime.dialect.models, name=self._shown(declared))
@@ -231,7 +252,7 @@ class _Pricing:
         """
         said = self.app.canonical_kind(model)
         kind = self.kind if said == "off" else said
-        before = self._read(model)
+        before = self._before(model)
 
         def attempt(forbidden: Mapping[str, str]) -> Attempt[_Made]:
             done = self._convert(model, kind, {*left, *forbidden})
@@ -246,20 +267,30 @@ class _Pricing:
         declared = app.model_path(model)
         again = f" without {', '.join(sorted(without))}" if without else ""
         self.here.log(f"converting //apps/{app.name}: {model.name}{again}")
-        return convert(
+        asked = (
             declared,
             self._shown(declared),
             model.name,
-            None if model.inputs == "bundled" else inputs_json(model.inputs),
+            self._inputs(model),
             self.runtime.version.version,
             TOLERANCES,
             self.python,
             context.env,
             context.runner,
-            kind,
-            without,
-            timed=True,
         )
+        if kind == "exported":
+            return convert_program(*asked, without)
+        return convert(*asked, kind, without, timed=True)
+
+    def _inputs(self, model: ModelConfig) -> Sequence[Mapping[str, Any]] | None:
+        """Those that are not in the file."""
+        path = self.app.inputs_path(model)
+        if path is None:
+            return inputs_json(model.runs) or None
+        methods = self._before(model).own_methods
+        text = read_inputs_file(path, self._shown(path), methods)
+        made: Sequence[Mapping[str, Any]] = parse_json(text)
+        return made
 
 
 def permitted(
@@ -285,7 +316,7 @@ def permitted(
         forbidden = {**forbidden, **bring}
 
 
-def _names(info: ModelInfo) -> frozenset[OperatorName]:
+def _names(info: ModelInfo | ProgramInfo) -> frozenset[OperatorName]:
     return frozenset(info.root_operators)
 
 
@@ -334,7 +365,7 @@ def _row(here: Invocation, runtime: Runtime, app: App, made: _Made, write: bool)
         after=lock.operators.after,
         bytes_before=made.before.size,
         bytes_after=made.after.size,
-        library_before=estimated(here, runtime, _names(made.before)),
+        library_before=estimated(here, runtime, made.roots[0]),
         library_after=estimated(here, runtime, _names(made.after)),
         largest=lock.largest,
         compared=sum(call.result in ("same", "flat", "too small") for call in done.comparison),
@@ -344,6 +375,7 @@ def _row(here: Invocation, runtime: Runtime, app: App, made: _Made, write: bool)
         rewrites=tuple(map(rewrite_line, done.rewrites)),
         left=omitted(made.left, made.forbidden),
         microseconds=done.microseconds,
+        notes=done.notes,
     )
 
 
@@ -361,7 +393,12 @@ def omitted(left: Mapping[str, int], forbidden: Mapping[str, str]) -> tuple[Omit
 
 
 def _looked_at(
-    here: Invocation, runtime: Runtime, app: App, model: ModelConfig, before: ModelInfo, made: bytes
+    here: Invocation,
+    runtime: Runtime,
+    app: App,
+    model: ModelConfig,
+    before: ModelInfo | ProgramInfo,
+    made: bytes,
 ) -> ModelInfo:
     """The new file's facts. Raises what orchestrator.models raises of it: torch is newer than the
     runtime."""
@@ -376,7 +413,9 @@ def _looked_at(
         info, runtime.kernels, version, others, app.place.file, runtime.own_classes, canonical=True
     )
     # calls that the runtime cannot make, and that were not there before
-    there = {misfit.operator for misfit in misfits(before, runtime.arguments)}
+    there = set()
+    if isinstance(before, ModelInfo):
+        there = {misfit.operator for misfit in misfits(before, runtime.arguments)}
     new = {*info.root_operators} - there
     require_arguments(misfits(info, runtime.arguments), new, info.place, version.version)
     return info
@@ -394,7 +433,8 @@ def _lock(app: App, made: _Made) -> CanonicalLock:
         canonical=hashlib.sha256(done.made).hexdigest(),
         inputs=hashlib.sha256(done.inputs).hexdigest() if bundled else DECLARED,
         torch=done.torch,
-        worker=worker_digest(),
+        exporter=made.before.torch if isinstance(made.before, ProgramInfo) else None,
+        worker=worker_digest(programs=made.kind == "exported"),
         folded=done.folded,
         largest=rounded_up(done.largest),
         operators=Operators(
@@ -403,6 +443,7 @@ def _lock(app: App, made: _Made) -> CanonicalLock:
         ),
         rewrites=done.rewrites,
         left=tuple(sorted({*made.left, *made.forbidden})) or None,
+        notes=done.notes or None,
         comparison=tuple(
             call.model_copy(
                 update={"largest": None if call.largest is None else rounded_up(call.largest)}

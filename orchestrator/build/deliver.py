@@ -23,7 +23,7 @@ from orchestrator.deliver.manifest import (
 from orchestrator.deliver.variant import DeliverInputs, model_path
 from orchestrator.load.declared import App
 from orchestrator.models.methods import declared_call
-from orchestrator.models.stripped import without_debug
+from orchestrator.models.stripped import stripped
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.values.config import ModelConfig
@@ -104,15 +104,12 @@ def delivered_models(here: Invocation, app: App) -> dict[str, bytes | Path]:
     if not app.config.deliver_models:
         return {}
     paths = {model.name: here.models.shipped(app, model).path for model in app.config.models}
-    return {name: without_debug(path) or path for name, path in paths.items()}
+    return {name: stripped(path) or path for name, path in paths.items()}
 
 
 def _model(here: Invocation, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
     info = here.models.info(app, model)
-    if model.inputs == "bundled":
-        call = here.models.bundled_call(app, model)
-    else:
-        call = declared_call(model.inputs[0])
+    call = declared_call(model.runs[0]) if model.runs else here.models.bundled_call(app, model)
     return ModelFact(
         name=model.name,
         file=here.models.shipped(app, model).path.name,

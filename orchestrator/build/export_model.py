@@ -28,10 +28,11 @@ from orchestrator.load.validate import raise_all
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.config import NAME, PATTERN_WORDS, InputRun
+from orchestrator.values.config import NAME, PATTERN_WORDS, InputRun, ModelConfig
 from orchestrator.values.labels import AppLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.verify.inputs import inputs_json
+from orchestrator.verify.inputs_file import inputs_file
 
 # How often a module is exported so that its app's PyTorch has all operators.
 _MOST_ROUNDS = 3
@@ -79,16 +80,18 @@ class ModelExport:
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """What was written. `file` is relative to the workspace; `declared`: whether the app's app.yaml
-    has the model; `created`: whether the app is new; `rewrites`, `left`: those that were applied,
-    and those that were not."""
+    """What was written. `file` and `inputs` are relative to the workspace; `declared`, `fed`:
+    whether the app's app.yaml has the model, and inputs for it; `created`: whether the app is new;
+    `rewrites`, `left`: those that were applied, and those that were not."""
 
     app: str
     file: str
+    inputs: str
     info: ModelInfo
     result: ExportResult
     created: bool
     declared: bool
+    fed: bool
     rewrites: tuple[RewriteLine, ...]
     left: tuple[OmittedRewrite, ...]
 
@@ -99,6 +102,7 @@ class _Exported:
     that the app forbids."""
 
     data: bytes
+    inputs: bytes
     info: ModelInfo
     result: ExportResult
     left: Mapping[str, int]
@@ -142,19 +146,26 @@ def export_model(here: Invocation, app: str, asked: ModelExport, cwd: Path) -> E
     with _places_below(context.root):
         made = _Exporting(here, chosen, there, request, python).priced()
     its = (made.result, there is None)
+    suffix, inputs = inputs_file(made.inputs, made.info.own_methods)
     rows = (tuple(map(rewrite_line, made.result.rewrites)), omitted(made.left, made.forbidden))
     if there is None:
         with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
             staged = Path(folder, f"{name}.ptl")
             staged.write_bytes(made.data)
-            added = add_app(here, AppRequest(app, [staged], exported=True), Path(folder))
-        file = f"apps/{app}/{added.models[0].file}"
-        return ExportedModel(app, file, added.models[0].info, *its, True, *rows)
-    path, declared = _destination(there, name)
+            beside = staged.with_suffix(suffix)
+            beside.write_bytes(inputs)
+            new_app = AppRequest(app, [staged], exported=True, inputs={name: beside})
+            (new,) = add_app(here, new_app, Path(folder)).models
+        files = (f"apps/{app}/{new.file}", f"apps/{app}/{new.inputs_file}")
+        return ExportedModel(app, *files, made.info, *its, True, True, *rows)
+    path, known = _destination(there, name)
     path.parent.mkdir(exist_ok=True)
+    beside = path.with_suffix(suffix)
+    write_bytes(beside, inputs)
     write_bytes(path, made.data)
-    shown = path.relative_to(context.root).as_posix()
-    return ExportedModel(app, shown, made.info, *its, declared, *rows)
+    shown, fed_by = (one.relative_to(context.root).as_posix() for one in (path, beside))
+    fed = known is not None and (bool(known.runs) or there.inputs_path(known) == beside)
+    return ExportedModel(app, shown, fed_by, made.info, *its, known is not None, fed, *rows)
 
 
 @dataclass
@@ -205,17 +216,19 @@ class _Exporting:
             without = sorted({*left, *forbidden})
             if without:
                 self.here.log(f"exporting again without {', '.join(without)}")
-            data, result = self._in_operators_of_the_runtime(without)
+            data, inputs, result = self._in_operators_of_the_runtime(without)
             info = self._checked(data)
-            return _Exported(data, info, result, left, forbidden), info, result.rewrites
+            return _Exported(data, inputs, info, result, left, forbidden), info, result.rewrites
 
         return permitted(attempt, left, {} if self.app is None else self.app.config.forbid)
 
-    def _in_operators_of_the_runtime(self, without: Sequence[str]) -> tuple[bytes, ExportResult]:
-        """A model, without operators that the runtime lacks as far as torch writes them in
-        others. What is left is told by whoever checks it."""
+    def _in_operators_of_the_runtime(
+        self, without: Sequence[str]
+    ) -> tuple[bytes, bytes, ExportResult]:
+        """A model and its inputs, without operators that the runtime lacks as far as torch writes
+        them in others. What is left is told by whoever checks it."""
         for _ in range(_MOST_ROUNDS):
-            data, result = export_module(
+            data, inputs, result = export_module(
                 replace(self.request, without=without),
                 TOLERANCES,
                 self.python,
@@ -229,7 +242,7 @@ class _Exporting:
             self.here.log(f"exporting again, without operators that {self.name} lacks")
             decomposed = sorted({*self.request.decomposed, *lacking})
             self.request = replace(self.request, decomposed=decomposed)
-        return data, result
+        return data, inputs, result
 
     def _lacking(self, data: bytes) -> frozenset[str]:
         """The operators of a model that the runtime does not have."""
@@ -290,13 +303,13 @@ def _require_off(app: App, name: str) -> None:
         )
 
 
-def _destination(app: App, name: str) -> tuple[Path, bool]:
-    """Where a model of this name is, or would be, and whether it is declared."""
+def _destination(app: App, name: str) -> tuple[Path, ModelConfig | None]:
+    """Where a model of this name is, or would be, and how it is declared."""
     for model in app.config.models:
         if model.name == name:
-            return app.model_path(model), True
+            return app.model_path(model), model
     folder = app.model_path(app.config.models[0]).parent
-    return folder / f"{name}.ptl", False
+    return folder / f"{name}.ptl", None
 
 
 def _name(asked: ModelExport) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from orchestrator.binary.elf_symbols import needed_libraries
 from orchestrator.build.fetch import tree_folder
 from orchestrator.build.invocation import Invocation
+from orchestrator.build.programs import loadable
 from orchestrator.build.runtime_index import whole_index
 from orchestrator.build.selected import OtherSelectionError, require_selection
 from orchestrator.canonical.lock import canonical_path
@@ -109,12 +110,15 @@ def fits(
             hint="run: ./orchestrate fits MODEL.ptl --in dist/<app>/<abi>",
         )
     try:
-        info = read_model(model, every_version())
+        made = loadable(here, model)
+        info = read_model(made.path, every_version(), name=str(model))
     except UnreadableModelError as error:
         error.hint = "check the path, and the file's permissions"
         raise
     known = _known(here, info, lock)
-    fitting = _Fitting(here, model, info, known)
+    if made.inputs is not None and known.inputs is None:
+        known = replace(known, inputs=made.inputs)
+    fitting = _Fitting(here, made.path, info, known)
     with ThreadPoolExecutor(min(_READERS, usable_cores())) as pool:
         read = [pool.submit(_read, path) for path in packages]
         rows = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.build.loadable import require_loadable
@@ -24,14 +25,17 @@ from orchestrator.models.checks import (
 from orchestrator.models.coverage import unrun_methods
 from orchestrator.models.info import ModelInfo, read_archive_version, read_model
 from orchestrator.models.listing import Listing, read_listings
+from orchestrator.models.methods import recorded_call
 from orchestrator.models.source_lines import operator_places
+from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.backends import upgradable, upgraded
-from orchestrator.system.reading import file_sha256
+from orchestrator.system.reading import file_sha256, parse_json
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.methods import Call
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnClass
 from orchestrator.values.trace import Trace, TraceIdentity
+from orchestrator.verify.inputs_file import read_inputs_file
 
 
 class Models:
@@ -54,12 +58,25 @@ class Models:
     def shipped(self, app: App, model: ModelConfig) -> Shipped:
         """The model's file that is traced and verified: the declared one, or its canonical one.
 
-        Raises what `shipped_model` raises.
+        Raises what `shipped_model` and `read_inputs_file` raise, and of a file of inputs what
+        `read_model` raises.
         """
         key = (app.name, model.name)
         if key not in self._shipped:
-            self._shipped[key] = shipped_model(app, model, self._workspace.root)
+            self._shipped[key] = self._with_inputs(
+                app, model, shipped_model(app, model, self._workspace.root)
+            )
         return self._shipped[key]
+
+    def _with_inputs(self, app: App, model: ModelConfig, shipped: Shipped) -> Shipped:
+        """With the inputs of a file beside the model, where app.yaml names one."""
+        path = app.inputs_path(model)
+        if path is None:
+            return shipped
+        versions = dialect_of(self._workspace.config.pins[app.runtime].pytorch).models
+        info = read_model(shipped.path, versions, name=self._shown(shipped.path))
+        inputs = read_inputs_file(path, self._shown(path), info.own_methods)
+        return replace(shipped, inputs=inputs)
 
     def _shown(self, path: Path) -> str:
         return path.relative_to(self._workspace.root).as_posix()
@@ -104,8 +121,11 @@ class Models:
         return read_listings(self.shipped(app, model).path)
 
     def bundled_call(self, app: App, model: ModelConfig) -> Call | None:
-        """A call with the first of the inputs in the declared file, where it is known."""
+        """A call with the first of the inputs in the declared file or beside it, where it is
+        known."""
         shipped = self.shipped(app, model)
+        if shipped.inputs is not None and (model.is_program or model.inputs_file):
+            return recorded_call(parse_json(shipped.inputs)[0])
         if not shipped.is_canonical:
             return self.info(app, model).bundled_call
         versions = self._runtimes.of(app.name).dialect.models

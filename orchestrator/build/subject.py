@@ -12,20 +12,24 @@ from typing import Any, Final
 from orchestrator.build.invocation import Invocation
 from orchestrator.build.loadable import require_loadable
 from orchestrator.build.offers import other_offers
+from orchestrator.build.programs import is_program, loadable
 from orchestrator.build.runtime import Runtime
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.workspace import FILE
 from orchestrator.models.checks import file_operators, require_inputs, require_no_files
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.models.programs import read_program
 from orchestrator.models.source_lines import operator_places
 from orchestrator.system.reading import parse_json, read_text
 from orchestrator.trace.lock import lock_path, parse_lock
 from orchestrator.trace.reading import LONGEST
 from orchestrator.values.config import MOST_ELEMENTS, ModelConfig
+from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
 from orchestrator.verify.given_calls import fault_in_calls
+from orchestrator.verify.inputs_file import read_inputs_file
 from orchestrator.verify.npy import read_npy
 from orchestrator.verify.png import read_png
 
@@ -77,9 +81,9 @@ def app_subject(here: Invocation, app: App, model: ModelConfig, inputs: Sequence
             expected="the path of one model",
             seen=", ".join(model.name for model in app.config.models),
         )
-    given = read_inputs(inputs)
     shipped = here.models.shipped(app, model)
     info = here.models.info(app, model)
+    given = read_inputs(inputs, info.own_methods)
     _require_methods(info, given, inputs)
     trace = readable_lock(lock_path(app.folder, model.name))
     current = trace is not None and trace.identity == here.models.trace_identity(app, model)
@@ -99,15 +103,26 @@ def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequenc
     """A model file, whether or not an app declares it; a trace of the same content is found by its
     digest.
 
-    Raises InputsUnfitError, and what `read_model` and `require_loadable` raise.
+    Of a program of torch.export a model is made first. Raises InputsUnfitError, and what
+    `loadable`, `read_model` and `require_loadable` raise.
     """
-    given = read_inputs(inputs)
+    named = path
     version = runtime.version
+    given, raw = None, [one for one in inputs if one.suffix.lower() == ".npz"]
+    if not raw:
+        given = read_inputs(inputs)
     try:
-        info = read_model(path, runtime.dialect.models)
+        if is_program(named):
+            if raw:
+                given = read_inputs(inputs, read_program(named).own_methods)
+            made = loadable(here, named, version.version, given)
+            path, given = made.path, made.inputs
+        info = read_model(path, runtime.dialect.models, name=str(named))
     except UnreadableModelError as error:
         error.hint = "check the path, and the file's permissions"
         raise
+    if raw and given is None:
+        given = read_inputs(inputs, info.own_methods)
     opening = file_operators(info)
     require_no_files(info, opening, operator_places(path, opening))
     require_inputs(info, declared=given is not None)
@@ -117,17 +132,20 @@ def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequenc
     trace = next(
         (one for one in readable_locks(here, runtime) if one.identity.model == info.sha256), None
     )
-    return Subject(path.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace)
+    return Subject(named.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace)
 
 
-def read_inputs(paths: Sequence[Path]) -> bytes | None:
-    """The model runner's inputs: a list of calls in a .json file, or an array or a picture for each
-    argument of `forward`; None for none.
+def read_inputs(paths: Sequence[Path], methods: Sequence[Method] = ()) -> bytes | None:
+    """The model runner's inputs: a list of calls in a .json file, the arrays of a .npz file, or an
+    array or a picture for each argument of `forward`; None for none.
 
-    Raises InputsUnfitError, ArrayUnreadableError, PictureUnreadableError.
+    methods: of the model, whose arguments a .npz names. Raises InputsUnfitError, InputsFileError,
+    ArrayUnreadableError, PictureUnreadableError.
     """
     if not paths:
         return None
+    if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
+        return read_inputs_file(paths[0], str(paths[0]), methods)
     if len(paths) == 1 and paths[0].suffix.lower() == ".json":
         try:
             with paths[0].open("rb") as file:
@@ -181,7 +199,7 @@ def _unfit(path: Path, seen: str) -> InputsUnfitError:
     return InputsUnfitError(
         "these are no inputs of a model",
         place=Place(str(path)),
-        expected="one .json file, or a .npy or .png file for each argument of forward",
+        expected="one .npz or .json file, or a .npy or .png file for each argument of forward",
         seen=seen,
         hint='in JSON: [{"method": "forward", "args": [{"int": 3}]}], with values as'
         " docs/guide/run-a-model.md has them",

@@ -24,10 +24,10 @@ def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
 
 def inputs_digest(model: ModelConfig) -> str:
     """The identity of a model's declared inputs: `bundled`, or sha256 (hex) of their JSON with
-    sorted keys."""
-    if model.inputs == "bundled":
+    sorted keys. What a file holds of them is known to who read it."""
+    if not model.runs:
         return "bundled"
-    text = json.dumps([run.model_dump(mode="json") for run in model.inputs], sort_keys=True)
+    text = json.dumps([run.model_dump(mode="json") for run in model.runs], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,7 +131,9 @@ def verify_library(
         argv = [*running.prefix, str(program)]
         shipped = here.models.shipped(app, model)
         runner = _Runner(argv, library.parent, shipped, model, here.context)
-        ran = runner.run(threads=1)
+        # what is delivered has no inputs inside: it gets those that this run had
+        inside = model.name in models and not model.runs and shipped.inputs is None
+        ran = runner.run(threads=1, with_arguments=inside)
         require_selection(selection, ran, Place(str(library)))
         one = verify(model.name, expected, ran)
         others = {
@@ -148,7 +151,8 @@ def verify_library(
             several = verify(model.name, expected, runner.run(threads=threads))
             result = with_threads(result, threads, several)
         if model.name in models:
-            file = replace(shipped, path=models[model.name])
+            inputs = _inputs_of(ran) if inside else shipped.inputs
+            file = replace(shipped, path=models[model.name], inputs=inputs)
             delivered = replace(runner, shipped=file).run(threads=1)
             result = as_delivered(result, verify(model.name, expected, delivered))
         results.append(result)
@@ -171,6 +175,7 @@ class _Runner:
         level: str | None = None,
         threads: int | None = None,
         layout: Layout | None = None,
+        with_arguments: bool = False,
     ) -> RunnerResult:
         return run_model(
             self.argv,
@@ -182,8 +187,17 @@ class _Runner:
             level=level,
             threads=threads,
             layout=layout,
+            with_arguments=with_arguments,
             runner=self.context.runner,
         )
+
+
+def _inputs_of(ran: RunnerResult) -> bytes | None:
+    """The inputs of runs that were told, as the runner takes them; None where one is not known."""
+    runs = () if ran.result is None else ran.result["runs"]
+    if not runs or any(run.get("args") is None for run in runs):
+        return None
+    return json.dumps([{"method": run["method"], "args": run["args"]} for run in runs]).encode()
 
 
 def _at_other_levels(

@@ -22,7 +22,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
 from orchestrator.load.sources import files_on_disk
 from orchestrator.trace.lock import lock_path
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config import PROGRAM_SUFFIX, ModelConfig
 
 # Runs a subject in the development library of a runtime.
 Run = Callable[[Invocation, Runtime, Subject], RanModel]
@@ -79,7 +79,7 @@ def is_traced(here: Invocation, app: App) -> bool:
 def is_whole(path: Path) -> bool:
     """Whether a file is not one that is still being written: a model is an archive, whose end says
     so."""
-    if path.suffix != ".ptl":
+    if path.suffix not in (".ptl", PROGRAM_SUFFIX):
         return True
     try:
         return zipfile.is_zipfile(path)

@@ -33,7 +33,16 @@ PRUNED: Final = ("objects", "links", "pch", "shards")
 # Folders of generated texts, each of whose entries a command writes where it is missing.
 TEXTS: Final = (
     *("addons", "anchors", "exports", "headers", "kept", "layers", "native", "native-headers"),
-    *("overlays", "projections", "registrations", "selections", "sources", "stubs", "unity"),
+    *(
+        "overlays",
+        "programs",
+        "projections",
+        "registrations",
+        "selections",
+        "sources",
+        "stubs",
+        "unity",
+    ),
 )
 # Of these a workspace has a link for each that it ever used, by the same name. Of the others it has
 # one for each variant, and lets shards go itself.

@@ -66,6 +66,7 @@ class Converted:
     inputs        of the calls that are bundled in the original, as JSON
     microseconds  the least CPU times of its calls, summed, in torch's lite interpreter: of the
                   original and of what was made of it; None where they were not asked for
+    notes         for people, of a program of torch.export
     """
 
     made: bytes
@@ -75,6 +76,7 @@ class Converted:
     rewrites: tuple[Rewrite, ...]
     comparison: tuple[ComparedCall, ...]
     microseconds: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def largest(self) -> float:
@@ -91,6 +93,7 @@ class _Result(Declared):
     rewrites: Tuple[Rewrite]
     comparison: Tuple[ComparedCall]
     microseconds: Tuple[_Microseconds] | None = Field(None, min_length=2, max_length=2)
+    notes: Tuple[Line] = Field(())
 
 
 def require_torchscript(model: Path, shown: str) -> None:
@@ -153,14 +156,15 @@ def convert(
         result, done = run_worker(request, folder, work, python, env, runner)
         if "error" in result:
             _refuse(result["error"], work, done)
-        return _converted(folder, result, shown, done)
+        return converted(folder, result, shown, done)
 
 
-def worker_digest() -> str:
-    """Of our part of a conversion."""
+def worker_digest(*, programs: bool = False) -> str:
+    """Of our part of a conversion. programs: of one of a program of torch.export."""
     digest = hashlib.sha256()
-    for path in sorted(EXPORT.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(EXPORT.rglob("*.py") if programs else EXPORT.glob("*.py")):
+        name = path.relative_to(EXPORT).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -245,7 +249,8 @@ def _differs(facts: Mapping[str, Any], place: Place) -> CanonicalDiffersError:
     )
 
 
-def _converted(folder: Path, result: dict[str, Any], shown: str, done: Finished) -> Converted:
+def converted(folder: Path, result: dict[str, Any], shown: str, done: Finished) -> Converted:
+    """What a worker made in a folder, by its result. Raises ConversionFailedError."""
     try:
         answer = _Result.model_validate(result)
         made = read_made(folder / "canonical.ptl", FILE_LIMIT)
@@ -267,4 +272,5 @@ def _converted(folder: Path, result: dict[str, Any], shown: str, done: Finished)
         answer.rewrites,
         answer.comparison,
         None if times is None else (times[0], times[1]),
+        answer.notes,
     )

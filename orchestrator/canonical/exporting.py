@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn
 from pydantic import Field, ValidationError
 
 from orchestrator.canonical.convert import difference
-from orchestrator.canonical.lock import Rewrite
+from orchestrator.canonical.lock import LARGEST_INPUTS, Rewrite
 from orchestrator.canonical.process import (
     FILE_LIMIT,
     Work,
@@ -127,8 +127,9 @@ def export_module(
     python: ExportPython,
     env: Mapping[str, str],
     runner: CommandRunner,
-) -> tuple[bytes, ExportResult]:
-    """The `.ptl` of a module, and what was done and compared.
+) -> tuple[bytes, bytes, ExportResult]:
+    """The `.ptl` of a module, its example calls as the model runner's inputs, and what was done and
+    compared.
 
     Raises the errors of this module and of `process.py`.
     """
@@ -160,7 +161,8 @@ def export_module(
             _refuse(result["error"], asked, work, done)
         try:
             answer = ExportResult.model_validate(result)
-            return read_made(folder / "model.ptl", FILE_LIMIT), answer
+            inputs = read_made(folder / "inputs.json", LARGEST_INPUTS)
+            return read_made(folder / "model.ptl", FILE_LIMIT), inputs, answer
         except (ValidationError, OSError, ValueError) as error:
             raise ExportFailedError(
                 "torch's answer on this module cannot be read",

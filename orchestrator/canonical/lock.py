@@ -68,12 +68,14 @@ class ComparedCall(Declared):
     """A call of both models. `largest` is the largest difference, rounded up; `not taken`: the
     model does not take such inputs, `differs by itself`: it gives other values each time. Two are
     the same, but prove little: `flat` is one number everywhere, `too small` has numbers that are as
-    small as the tolerance, and nobody knows the model's rounding error."""
+    small as the tolerance, and nobody knows the model's rounding error. `refused`: a check of the
+    canonical model stopped it, for the reason `why`."""
 
     call: Line
     inputs: Tuple[Line]
-    result: Literal["same", "flat", "too small", "not taken", "differs by itself"]
+    result: Literal["same", "flat", "too small", "not taken", "differs by itself", "refused"]
     largest: float | None = Field(None, ge=0)
+    why: Line | None = None
 
 
 class Operators(Declared):
@@ -90,6 +92,8 @@ class CanonicalLock(Declared):
     canonical  sha256 of the file that was made of it
     inputs     sha256 of the recorded inputs' JSON, or `declared`
     torch      the version that made it; `worker` is a digest of our part
+    exporter   the version that wrote the declared file, where that is a program of torch.export
+    notes      what its conversion tells people: sizes that stay fixed, and the like
     kind       how it was made
     left       names of rewrites that were left out, since they make the app's library larger
     folded     whether factors and norms were folded into weights, which rounds
@@ -98,17 +102,19 @@ class CanonicalLock(Declared):
     format: Literal[1]
     app: str = Field(pattern=NAME)
     model: str = Field(pattern=NAME)
-    kind: Literal["static", "traced"]
+    kind: Literal["static", "traced", "exported"]
     original: Sha256
     canonical: Sha256
     inputs: Sha256 | Literal["declared"]
     torch: Line
+    exporter: Line | None = None
     worker: str = Field(pattern=r"^[0-9a-f]{16}$")
     folded: bool
     largest: float = Field(ge=0)
     operators: Operators
     rewrites: Tuple[Rewrite]
     left: Tuple[Line] | None = None
+    notes: Tuple[Line] | None = None
     comparison: Tuple[ComparedCall]
 
 
@@ -149,13 +155,16 @@ def _sibling(app: App, model: ModelConfig, ending: str) -> Path:
 
 
 def files_of(app: App, model: ModelConfig) -> tuple[Path, ...]:
-    """The files of a model that a build reads: the declared one, and those of its canonical one."""
+    """The files of a model that a build reads: the declared one, that of its inputs, and those of
+    its canonical one."""
+    beside = app.inputs_path(model)
+    own = (app.model_path(model), *([] if beside is None else [beside]))
     if not app.is_canonical(model):
-        return (app.model_path(model),)
+        return own
     canonical = [canonical_path(app, model), lock_path(app, model)]
     if model.inputs == "bundled":
         canonical.append(inputs_path(app, model))
-    return (app.model_path(model), *canonical)
+    return (*own, *canonical)
 
 
 def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:

@@ -252,6 +252,7 @@ def _text(made: ExportedModel) -> Sequence[str]:
         lines.append(
             f"  {counts['too_small']} more prove nothing: the numbers are as small as the tolerance"
         )
+    lines.append(f"  inputs: {made.inputs}")
     lines += [f"  {one}" for one in (*made.result.notes, *made.rewrites, *made.left)]
     return [*lines, "next:", *(f"  {step}" for step in _steps(made))]
 
@@ -271,8 +272,13 @@ def _compared(made: ExportedModel) -> dict[str, int]:
 
 def _steps(made: ExportedModel) -> list[str]:
     declare = f"declare {made.file.rpartition('/')[2]} under `models:` in apps/{made.app}/app.yaml"
+    below = made.inputs.removeprefix(f"apps/{made.app}/")
+    feed = (
+        f"declare `inputs: {below}` for {made.file.rpartition('/')[2]} in apps/{made.app}/app.yaml"
+    )
     return [
         *([] if made.declared else [declare]),
+        *([] if made.fed else [feed]),
         f"./orchestrate trace //apps/{made.app}",
         f"./orchestrate build //apps/{made.app}",
     ]
@@ -283,6 +289,7 @@ def _to_json(made: ExportedModel) -> dict[str, Any]:
         "format": 1,
         "app": made.app,
         "file": made.file,
+        "inputs": made.inputs,
         "created": made.created,
         "declared": made.declared,
         "operators": [*made.info.root_operators],

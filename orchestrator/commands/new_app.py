@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="FILE",
-        help="a .ptl file to copy; repeatable",
+        help="a .ptl or .pt2 file to copy; repeatable",
     )
     parser.add_argument(
         "--target",
@@ -97,10 +97,11 @@ def _facts(model: NewModel) -> str:
 
 def _steps(added: NewApp) -> list[str]:
     label = f"//apps/{added.name}"
+    made = added.canonical or any(model.is_program for model in added.models)
     fill = [f"fill in the input shapes in {added.place}"]
     return [
         *(fill if any(model.example for model in added.models) else []),
-        *([f"./orchestrate canonical {label} --write"] if added.canonical else []),
+        *([f"./orchestrate canonical {label} --write"] if made else []),
         f"./orchestrate trace {label}",
         f"./orchestrate build {label}",
     ]

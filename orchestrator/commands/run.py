@@ -57,14 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_subject(parser: argparse.ArgumentParser) -> None:
     """Add the model or app, --input and --runtime: what is run."""
-    parser.add_argument("what", metavar="MODEL.ptl|//apps/APP", help="a model, or an app's models")
+    parser.add_argument(
+        "what", metavar="MODEL|//apps/APP", help="a .ptl or .pt2 file, or an app's models"
+    )
     parser.add_argument(
         "--input",
         action="append",
         default=[],
         dest="inputs",
         metavar="FILE",
-        help="one .json file with calls, or a .npy or .png file for each argument of forward"
+        help="one .json or .npz file, or a .npy or .png file for each argument of forward"
         " (default: the inputs bundled in the model, or declared for it)",
     )
     parser.add_argument("--runtime", metavar="NAME", help="a runtime of WORKSPACE, for a model")
@@ -124,7 +126,7 @@ def model_path(workspace: Workspace, what: str) -> Path:
     if not path.is_file() and (app in workspace.apps or app in workspace.broken):
         raise LabelSyntaxError(
             f"`{what}` is neither a model file nor a label",
-            expected="the path of a .ptl file, or //apps/<app>",
+            expected="the path of a .ptl or .pt2 file, or //apps/<app>",
             hint=f"write //apps/{app}",
         )
     return path

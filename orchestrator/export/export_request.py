@@ -1,6 +1,6 @@
 """`orchestrate export model`, in torch's Python: makes a module of its name, and exports it.
 
-The request, besides `folder`, to which `model.ptl` goes:
+The request, besides `folder`, to which `model.ptl` and the example calls, `inputs.json`, go:
 
 module      `package:attribute`: a module of torch, or what makes one when it is called
 weights     a file of torch.save with the module's state, or null
@@ -30,7 +30,7 @@ import torch
 
 from orchestrator.export.refusal import Refused
 from orchestrator.export.saving import Export, export, prepare
-from orchestrator.export.values import from_json
+from orchestrator.export.values import calls_json, from_json
 
 
 def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
@@ -51,6 +51,7 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         dynamic=request["dynamic"],
         fixed=request["fixed"],
         decomposed=request["decomposed"],
+        bundled=False,
     )
     made = export(
         request["name"],
@@ -61,7 +62,9 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         stage=stage,
     )
     stage("writing")
-    Path(request["folder"], "model.ptl").write_bytes(made.data)
+    folder = Path(request["folder"])
+    (folder / "inputs.json").write_text(calls_json(made.calls), encoding="utf-8")
+    (folder / "model.ptl").write_bytes(made.data)
     return {
         "torch": torch.__version__,
         "folded": made.folded,

@@ -40,7 +40,8 @@ from orchestrator.export.freezing import frozen, inlined, unmark
 from orchestrator.export.places import place_of_assignment
 from orchestrator.export.program.capture import Example, argument_names
 from orchestrator.export.program.copies import remembered
-from orchestrator.export.program.door import enter
+from orchestrator.export.program.door import Entered, enter
+from orchestrator.export.program.loaded import enter_file
 from orchestrator.export.program.sizes import Kept, wanted
 from orchestrator.export.refusal import Refused
 from orchestrator.export.scripting import scripted, traced
@@ -68,6 +69,7 @@ class Export:
     sizes      `any`: what the module takes of other batches and sizes is compared too; `fixed`:
                the model is for these sizes alone
     decomposed  operators that a program of torch.export is to have in others
+    bundled    whether the file holds the inputs
     dynamic, fixed  dimensions that torch.export leaves open, or does not: `tokens:1=2..512`
     """
 
@@ -79,6 +81,7 @@ class Export:
     dynamic: Sequence[str] = ()
     fixed: Sequence[str] = ()
     decomposed: Sequence[str] = ()
+    bundled: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Exported:
     via    `export`, `script` or `trace`
     notes  lines for people
     unrolled  the line of a loop over a size, which torch.export took step by step
+    calls  of the examples, with arguments as the model takes them
     """
 
     data: bytes
@@ -97,6 +101,7 @@ class Exported:
     via: str = "script"
     notes: list[str] = field(default_factory=list)
     unrolled: str = ""
+    calls: Sequence[Call] = ()
 
     @property
     def largest(self) -> float:
@@ -125,9 +130,16 @@ def export(
     does.
     """
 
+    how = _How(name, model.canonical == "static", pytorch, with_code, without)
+
     def by(way: _Way) -> Exported:
-        its = replace(model, compiled=way.compiled)
-        return _saved(its, way.kept, name, pytorch, with_code, tolerances, without, stage)
+        its, comparison = replace(model, compiled=way.compiled), Comparison(tolerances)
+
+        def compiled() -> _Compiled:
+            return _compiled(its, way.kept, comparison, stage)
+
+        sizes = model.sizes == "any"
+        return _saved(compiled, comparison, replace(how, sizes=sizes), model.bundled, stage)
 
     first = _first_way(model)
     try:
@@ -223,33 +235,66 @@ def _briefly(error: Refused) -> str:
     return f"{place}{facts.get('code') or error}"
 
 
-def _saved(
-    model: Export,
-    kept: Kept,
+def export_program(
     name: str,
-    pytorch: str | None,
-    with_code: bool,
-    tolerances: Mapping[str, Sequence[float]],
-    without: frozenset[str],
+    file: Path,
+    declared: Sequence[Mapping[str, Any]] | None,
+    *,
+    pytorch: str,
+    tolerances: Mapping[str, Sequence[float]] = TOLERANCES,
+    without: frozenset[str] = frozenset(),
+    stage: Callable[[str], None] = lambda text: None,
+) -> Exported:
+    """The same of a `.pt2` file, which was checked: without inputs inside, and compared with what
+    the program computes in torch.
+
+    declared  calls as the model runner's `--inputs`; None for those in the file
+    Raises Refused.
+    """
+    comparison = Comparison(tolerances)
+
+    def compiled() -> _Compiled:
+        return _of_entered(enter_file(file, declared, comparison, stage))
+
+    return _saved(compiled, comparison, _How(name, True, pytorch, False, without), False, stage)
+
+
+@dataclass(frozen=True)
+class _How:
+    """How a model is saved: as `export` has it. canonical: whether it is rewritten; sizes: whether
+    other sizes are compared."""
+
+    name: str
+    canonical: bool
+    pytorch: str | None
+    with_code: bool
+    without: frozenset[str]
+    sizes: bool = True
+
+
+def _saved(
+    compiled: Callable[[], _Compiled],
+    comparison: Comparison,
+    how: _How,
+    bundled: bool,
     stage: Callable[[str], None],
 ) -> Exported:
-    comparison = Comparison(tolerances)
     with torch.random.fork_rng(devices=[]):
-        made = _compiled(model, kept, comparison, stage)
-        sizes = model.sizes == "any"
+        made = compiled()
         # what compiled it may have widened them
         allowed = comparison.tolerances
-        comparing = Comparing(made.build(), made.calls, allowed, sizes, made.refuses)
+        comparing = Comparing(made.build(), made.calls, allowed, how.sizes, made.refuses)
 
         def checked(module: Any, applied: Applied) -> Attempt:
-            saved = _written(_bundled(module, made.calls))
-            data = saved if with_code else reproducible(saved, name)
+            its = _bundled(module, made.calls) if bundled else module
+            saved = _written(its)
+            data = saved if how.with_code else reproducible(saved, how.name)
             stage("comparing")
             seen = made_of(data, module, made.calls)
             found = comparing(made.eager, seen, in_double=made.in_double)
             return Attempt(data, applied, *found)
 
-        if with_code or model.canonical == "off":
+        if how.with_code or not how.canonical:
             best, folded = checked(made.build(), Applied()), False
             if best.wrong is not None:
                 raise Refused("differs", best.wrong["difference"], **best.wrong, rewrites=[])
@@ -258,12 +303,11 @@ def _saved(
             def attempt(without: frozenset[str], fold: bool) -> Attempt:
                 stage("converting")
                 applied = Applied()
-                return checked(convert(made.build(), pytorch, without, fold, applied), applied)
+                return checked(convert(made.build(), how.pytorch, without, fold, applied), applied)
 
-            best, folded = settled(attempt, without)
-    return Exported(
-        best.made, folded, best.applied.rows(), best.rows, made.via, made.notes, made.unrolled
-    )
+            best, folded = settled(attempt, how.without)
+    rows, its = best.applied.rows(), (made.via, made.notes, made.unrolled, made.calls)
+    return Exported(best.made, folded, rows, best.rows, *its)
 
 
 def _written(module: Any) -> bytes:
@@ -394,7 +438,10 @@ def _by_export(
     asked = [wanted(text, True) for text in model.dynamic]
     asked += [wanted(text, False) for text in model.fixed]
     its = replace(kept, decomposed=model.decomposed)
-    made = enter(eager, rows, asked, its, comparison, stage)
+    return _of_entered(enter(eager, rows, asked, its, comparison, stage))
+
+
+def _of_entered(made: Entered) -> _Compiled:
     run = (made.calls, made.build, made.eager, made.in_double, made.refuses)
     return _Compiled("export", *run, made.notes, made.unrolled)
 

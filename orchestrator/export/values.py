@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,6 +64,12 @@ def to_json(value: Any) -> dict[str, Any]:
         case torch.Tensor() if value.layout == torch.strided and value.dtype in DTYPE_NAMES:
             return {"tensor": _tensor_json(value)}
     raise Refused("inputs", f"an input of type {type(value).__name__}")
+
+
+def calls_json(calls: Iterable[Any]) -> str:
+    """Calls as the text of the model runner's `--inputs`. Raises Refused."""
+    rows = [{"method": one.method, "args": [to_json(arg) for arg in one.args]} for one in calls]
+    return json.dumps(rows, separators=(",", ":"))
 
 
 def _empty() -> dict[str, Any]:

@@ -16,8 +16,9 @@ without    names of rewrites that are not to be applied
 timed      whether both models are timed
 tolerances dtype -> [relative, absolute]
 
-What the result says of a call's inputs is enough to make them again. The other task is
-`export_request.py`'s.
+What the result says of a call's inputs is enough to make them again. `program` makes the same of
+a `.pt2`, which was checked (`models/programs.py`): `kind` and `timed` say nothing there, and the
+result has `notes` for people. The third task is `export_request.py`'s.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     from orchestrator.export.comparing import Comparing, completed, in_double, made_of
     from orchestrator.export.refusal import Refused
     from orchestrator.export.static import Applied, Attempt, convert, settled
-    from orchestrator.export.values import to_json
+    from orchestrator.export.values import calls_json
 
     if request["kind"] == "traced":
         # it imports what only a trace needs, which takes a second
@@ -79,7 +80,7 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     own = completed(module, own_calls(module, request["declared"]))
     if not own:
         raise Refused("no inputs", "")
-    inputs = [{"method": one.method, "args": [to_json(arg) for arg in one.args]} for one in own]
+    inputs = calls_json(own)
     comparing = Comparing(module, own, request["tolerances"])
     right = made_of(original, module, own)
 
@@ -108,7 +109,7 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         stage("timing")
         times = least_times((lite(original), lite(best.made)), own)
     stage("writing")
-    (folder / "inputs.json").write_text(json.dumps(inputs, separators=(",", ":")), encoding="utf-8")
+    (folder / "inputs.json").write_text(inputs, encoding="utf-8")
     (folder / "canonical.ptl").write_bytes(best.made)
     return {
         "torch": torch.__version__,
@@ -116,6 +117,40 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         "rewrites": best.applied.rows(),
         "comparison": best.rows,
         "microseconds": times,
+    }
+
+
+def _program(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
+    """As `_canonical`, with {"notes": [...]}."""
+    import torch
+
+    from orchestrator.export.refusal import Refused
+    from orchestrator.export.saving import export_program
+    from orchestrator.export.values import calls_json
+
+    folder = Path(request["folder"])
+    try:
+        made = export_program(
+            request["name"],
+            Path(request["model"]),
+            request["declared"],
+            pytorch=request["pytorch"],
+            tolerances=request["tolerances"],
+            without=frozenset(request["without"]),
+            stage=stage,
+        )
+    except RuntimeError as error:
+        raise Refused("convert", str(error)) from error
+    stage("writing")
+    (folder / "inputs.json").write_text(calls_json(made.calls), encoding="utf-8")
+    (folder / "canonical.ptl").write_bytes(made.data)
+    return {
+        "torch": torch.__version__,
+        "folded": made.folded,
+        "rewrites": made.rewrites,
+        "comparison": made.comparison,
+        "microseconds": None,
+        "notes": made.notes,
     }
 
 
@@ -128,6 +163,7 @@ def _export(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
 _TASKS: Mapping[str, Callable[[Mapping[str, Any], Stage], dict[str, Any]]] = {
     "canonical": _canonical,
     "export": _export,
+    "program": _program,
 }
 
 

@@ -325,7 +325,8 @@ def _is_lfs_pointer(file: Path) -> bool:
 def _canonical(app: App) -> Iterator[OrchestratorError]:
     """A canonical model is made by torch's Python, which knows no operator of the app's own."""
     for number, model in enumerate(app.config.models):
-        if app.is_canonical(model):
+        # a program's torch has the operators that it was exported with
+        if app.is_canonical(model) and not model.is_program:
             path = ("models", number, "canonical") if model.canonical else ("canonical",)
             yield CanonicalSourcesError(
                 "an app with sources of its own has no canonical models",

@@ -10,8 +10,8 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.values.config import (
     AppConfig,
-    CanonicalKind,
     KernelChoice,
+    MadeKind,
     ModelConfig,
     Optimize,
     SelectionPolicy,
@@ -45,11 +45,17 @@ class App:
     places: PlaceIndex = field(compare=False, repr=False)
 
     def model_path(self, model: ModelConfig) -> Path:
-        """The model's .ptl file, as it is declared."""
+        """The model's file, as it is declared: a .ptl or a .pt2."""
         return self.folder / model.file
 
-    def canonical_kind(self, model: ModelConfig) -> CanonicalKind:
+    def inputs_path(self, model: ModelConfig) -> Path | None:
+        """The file of a model's inputs, where app.yaml names one."""
+        return None if model.inputs_file is None else self.folder / model.inputs_file
+
+    def canonical_kind(self, model: ModelConfig) -> MadeKind:
         """How a model's canonical file is made; `off`: it has none."""
+        if model.is_program:
+            return "exported"
         return model.canonical or self.config.canonical
 
     def is_canonical(self, model: ModelConfig) -> bool:
@@ -58,6 +64,8 @@ class App:
 
     def declines_canonical(self, model: ModelConfig) -> bool:
         """Whether app.yaml says `canonical: off` of it, and does not merely say nothing."""
+        if model.is_program:
+            return False
         if model.canonical is not None:
             return model.canonical == "off"
         return self.config.canonical == "off" and "canonical" in self.config.model_fields_set

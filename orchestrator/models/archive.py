@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from orchestrator.errors import OrchestratorError, Place
 
@@ -116,17 +116,26 @@ class Archive:
         """The records' paths, sorted."""
         return tuple(sorted(self.sizes))
 
-    def read(self, name: str) -> bytes:
-        """A record's bytes; raises `OversizedModelError` above `MAX_PICKLE_BYTES`."""
-        size = self.sizes[name]
-        if size > MAX_PICKLE_BYTES:
-            raise _oversized(self.place, f"{name} with {size} bytes", f"{MAX_PICKLE_BYTES} bytes")
-        return self._zip.read(f"{self._root}/{name}")
+    def read(self, name: str, most: int | None = None) -> bytes:
+        """A record's bytes; raises `OversizedModelError` above `most`, or `MAX_PICKLE_BYTES`."""
+        size, most = self.sizes[name], most or MAX_PICKLE_BYTES
+        if size > most:
+            raise _oversized(self.place, f"{name} with {size} bytes", f"{most} bytes")
+        return self._zip.read(self._root + name)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """A record as a seekable file, such as an archive inside of this one."""
+        with self._zip.open(self._root + name) as record:
+            yield cast(BinaryIO, record)
 
 
 @contextmanager
-def open_archive(file: BinaryIO, place: Place) -> Iterator[Archive]:
-    """The archive in an open, seekable file; see the module for what is raised."""
+def open_archive(file: BinaryIO, place: Place, *, rooted: bool = True) -> Iterator[Archive]:
+    """The archive in an open, seekable file; see the module for what is raised.
+
+    rooted: whether all records must lie in one top folder; else they may lie at the top.
+    """
     _check_magic(file, place)
     count = _check_end(file, place)
     try:
@@ -138,7 +147,7 @@ def open_archive(file: BinaryIO, place: Place) -> Iterator[Archive]:
         if len(entries) != count:
             raise _damaged(place, f"{len(entries)} records in a central directory of {count}")
         _check_sizes(entries, file.seek(0, 2), place)
-        root, sizes = _check_paths(entries, place)
+        root, sizes = _check_paths(entries, place, rooted)
         for entry in entries:
             _check_contents(archive, entry, place)
         yield Archive(place, sizes, archive, root)
@@ -233,14 +242,18 @@ def _check_sizes(entries: list[zipfile.ZipInfo], file_size: int, place: Place) -
         )
 
 
-def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, Mapping[str, int]]:
+def _check_paths(
+    entries: list[zipfile.ZipInfo], place: Place, rooted: bool
+) -> tuple[str, Mapping[str, int]]:
+    """The top folder, with its `/`, and the records' bytes."""
+    flat = not rooted and any("/" not in entry.filename for entry in entries)
     roots: set[str] = set()
     sizes: dict[str, int] = {}
     # The runtime looks records up whatever their case (mz_zip_reader_locate_file, flags 0).
     names: set[str] = set()
     for entry in entries:
         path = entry.filename
-        root, _, name = path.partition("/")
+        root, _, name = ("", "", path) if flat else path.partition("/")
         # orig_filename still has what zipfile cut off at a NUL or changed in a separator.
         plain = path == entry.orig_filename and "\\" not in path and path.isprintable()
         if not plain or not name or PurePosixPath(path).is_absolute() or _has_dots(path):
@@ -254,7 +267,8 @@ def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, Map
         sizes[name] = entry.file_size
     if not names:
         raise _damaged(place, "an archive without records")
-    return roots.pop(), sizes
+    root = roots.pop()
+    return f"{root}/" if root else "", sizes
 
 
 def _has_dots(path: str) -> bool:

@@ -311,12 +311,11 @@ def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> Mapping[str, froze
 def _no_bytecode(archive: Archive) -> NoBytecodeError:
     if _EXPORTED.intersection(archive.names):
         return NoBytecodeError(
-            "this is a program of torch.export, which the lite interpreter does not run",
+            "this is a program of torch.export, and its suffix is not .pt2",
             place=archive.place,
             expected="a .ptl, with a record bytecode.pkl",
             seen="a .pt2 archive",
-            hint="torch.jit.script or trace the nn.Module that was exported, and write it with "
-            "module._save_for_lite_interpreter(path)",
+            hint="give it the suffix .pt2: a model is made of it then",
         )
     scripted = has_torchscript(archive)
     return NoBytecodeError(

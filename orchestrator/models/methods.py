@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from orchestrator.models.bytecode import Function
 from orchestrator.models.inert import Call as Made
@@ -101,6 +102,37 @@ def declared_call(run: InputRun) -> Call | None:
     return _call(run.method, arguments)
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """A tensor of the model runner's, without its elements."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def recorded_call(call: Mapping[str, Any]) -> Call | None:
+    """A call of the model runner's inputs (native/driver/values.h), which are valid."""
+    try:
+        return _call(call["method"], [_recorded(one) for one in call["args"]])
+    except _Unsaid:
+        return None
+
+
+def _recorded(value: Mapping[str, Any]) -> object:
+    match next(iter(value.items())):
+        case "tensor", {"dtype": str(dtype), "shape": list(shape)}:
+            return _Sizes(dtype, tuple(shape))
+        case "none", _:
+            return None
+        case ("list" | "tuple") as kind, list(items):
+            made = [_recorded(one) for one in items]
+            return made if kind == "list" else tuple(made)
+        case (("bool" | "int" | "double" | "string"), content):
+            plain: object = content
+            return plain
+    raise _Unsaid
+
+
 def _call(method: str, arguments: Sequence[object]) -> Call | None:
     if not re.fullmatch(METHOD, method):
         return None
@@ -132,7 +164,7 @@ def _input(value: object, depth: int, left: Iterator[int]) -> Input:
             return Input(kind="double", value=value)
         case str() if re.fullmatch(PLAIN, value):
             return Input(kind="string", value=value)
-        case TensorSpec():
+        case TensorSpec() | _Sizes():
             return _tensor(value.dtype, value.shape)
         # an empty list does not say of what it is one
         case list() if value:

@@ -89,6 +89,7 @@ class CanonicalRow:
     compared, not_taken, unsteady  calls that gave the same, that the model refuses, and that give
                     other values each time
     proving_little  of those compared, the ones whose numbers are all one, or too small to tell
+    notes           what the conversion of a program of torch.export tells people
     """
 
     app: str
@@ -111,6 +112,7 @@ class CanonicalRow:
     left: tuple[OmittedRewrite, ...] = ()
     microseconds: tuple[float, float] | None = None
     proving_little: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def to_json(report: CanonicalReport) -> str:
     "largest_difference": x, "calls_compared": n, "calls_not_taken": n, "calls_unsteady": n,
     "calls_proving_little": n,
     "rewrites": [{"name": s, "from": s, "to": [s], "calls": n, "why": s}],
-    "left_out": [{"name": s, "bytes": n, "forbidden": s|null}],
+    "left_out": [{"name": s, "bytes": n, "forbidden": s|null}], "notes": [s],
     "microseconds_before": x|null, "microseconds_after": x|null}],
     "apps": [{"app": s, "operators_before": n, "operators_after": n, "library_before_estimate": n,
     "library_after_estimate": n, "shares": [{"app": s, "before": x, "after": x}]}],
@@ -193,6 +195,7 @@ def _json(row: CanonicalRow) -> dict[str, Any]:
         "calls_proving_little": row.proving_little,
         "rewrites": [rewrite_value(line) for line in row.rewrites],
         "left_out": [asdict(one) for one in row.left],
+        "notes": list(row.notes),
         "microseconds_before": row.microseconds and row.microseconds[0],
         "microseconds_after": row.microseconds and row.microseconds[1],
     }
@@ -255,6 +258,8 @@ def _lines(report: CanonicalReport) -> Iterator[str]:
     for row in report.rows:
         said = _STATES[row.state].format(file=row.file, kind=row.kind)
         yield f"//apps/{row.app} {row.model}: {said}"
+        for note in row.notes:
+            yield f"  {visible(note)}"
         for line in row.rewrites:
             yield f"  {visible(str(line))}"
         for one in row.left:

@@ -38,6 +38,12 @@ Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
 Dispatch = Literal["direct", "table"]
 CanonicalKind = Literal["off", "static", "traced"]
+# How the file is made that is traced, verified and shipped: `exported` is of a program of
+# torch.export.
+MadeKind = Literal["off", "static", "traced", "exported"]
+# What a program of torch.export is called.
+PROGRAM_SUFFIX = ".pt2"
+_INPUT_FILES = (".npz", ".json")
 KernelPart = Literal[
     "convolution",
     "linear",
@@ -95,7 +101,9 @@ TARGET: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 ABSOLUTE: Final = r"^/"
 
 # What a pattern asks for, in the words that an error message uses.
+_INPUTS_FILE: Final = r"\.(npz|json)$"
 PATTERN_WORDS: Final[Mapping[str, str]] = {
+    _INPUTS_FILE: "the path of a .npz or .json file",
     SHA256: "a sha256 digest: 64 lower-case hexadecimal digits",
     NAME: "a name of letters, digits, `.`, `_` and `-`, that begins with a letter or digit,"
     " of at most 100",
@@ -223,9 +231,19 @@ def _model_file(text: str) -> str:
                 "hint": f"copy the model into the app's folder: models/{name}",
             },
         )
-    if not _inner_path(text).endswith(".ptl"):
+    if not _inner_path(text).endswith((".ptl", PROGRAM_SUFFIX)):
         raise PydanticCustomError(
-            "model_file", "not a lite-interpreter file", {"expected": "a relative path to a .ptl"}
+            "model_file",
+            "neither a lite-interpreter file nor a program of torch.export",
+            {"expected": "a relative path to a .ptl or .pt2"},
+        )
+    return text
+
+
+def _inputs_file(text: str) -> str:
+    if not _inner_path(text).endswith(_INPUT_FILES):
+        raise PydanticCustomError(
+            "inputs_file", "no file of inputs", {"expected": "a relative path to a .npz or .json"}
         )
     return text
 
@@ -257,7 +275,9 @@ def _kind_of_argument(value: Any) -> str:
 
 
 def _kind_of_inputs(value: Any) -> str:
-    return "runs" if isinstance(value, list | tuple) else "word"
+    if isinstance(value, list | tuple):
+        return "runs"
+    return "file" if isinstance(value, str) and "." in value else "word"
 
 
 def _kind_of_run(value: Any) -> str:
@@ -718,6 +738,13 @@ class InputRun(Declared):
 
 Inputs = Annotated[
     Annotated[Literal["bundled"], Tag("word")]
+    | Annotated[
+        str,
+        Field(pattern=_INPUTS_FILE),
+        AfterValidator(_inputs_file),
+        Expected("a .npz or .json file"),
+        Tag("file"),
+    ]
     | Annotated[Annotated[Tuple[InputRun], Field(min_length=1)], Tag("runs")],
     Discriminator(_kind_of_inputs),
 ]
@@ -736,19 +763,25 @@ Reasons = Mapping[
 class ModelConfig(Declared):
     """One of the app's models."""
 
-    file: Annotated[str, AfterValidator(_model_file), Expected("a .ptl file")] = Field(
-        description="The .ptl file, relative to the app's folder."
+    file: Annotated[str, AfterValidator(_model_file), Expected("a .ptl or .pt2 file")] = Field(
+        description=(
+            "The .ptl file, relative to the app's folder; or a .pt2 of torch.export.save, of which"
+            " `orchestrator canonical` makes `<name>.canonical.ptl`."
+        )
     )
     name: str = Field(
         default_factory=_stem,
         pattern=NAME,
         validate_default=True,
-        description="Its name in traces and reports; default: the file's name without .ptl.",
+        description="Its name in traces and reports; default: the file's name without its suffix.",
     )
     inputs: Annotated[Inputs, Example("- args: [{shape: [1, 3, 224, 224], fill: uniform}]")] = (
         Field(
             "bundled",
-            description="Its inputs for tracing: those in the file, or the runs listed here.",
+            description=(
+                "Its inputs for tracing: those in the file, the runs listed here, or a .npz or"
+                " .json file, relative to the app's folder."
+            ),
         )
     )
     canonical: Canonical | None = Field(
@@ -757,8 +790,7 @@ class ModelConfig(Declared):
 
     @model_validator(mode="after")
     def _inputs_fit(self) -> Self:
-        runs = () if self.inputs == "bundled" else self.inputs
-        arguments = [argument for run in runs for argument in run.args]
+        arguments = [argument for run in self.runs for argument in run.args]
         items = [i for a in arguments for i in (a if isinstance(a, list | tuple) else (a,))]
         if sum(elements(item) for item in items if isinstance(item, TensorSpec)) > MOST_ELEMENTS:
             raise PydanticCustomError(
@@ -767,6 +799,32 @@ class ModelConfig(Declared):
                 {"expected": f"at most {MOST_ELEMENTS:,} elements in all tensors"},
             )
         return self
+
+    @model_validator(mode="after")
+    def _canonical_fits(self) -> Self:
+        if self.is_program and self.canonical not in (None, "static"):
+            raise PydanticCustomError(
+                "canonical",
+                "a program of torch.export is always made canonical",
+                {"expected": "no `canonical`, or `static`"},
+            )
+        return self
+
+    @property
+    def is_program(self) -> bool:
+        """Whether its file is a program of torch.export, which no library loads as it is."""
+        return self.file.endswith(PROGRAM_SUFFIX)
+
+    @property
+    def runs(self) -> tuple[InputRun, ...]:
+        """The runs that app.yaml lists."""
+        return () if isinstance(self.inputs, str) else self.inputs
+
+    @property
+    def inputs_file(self) -> str | None:
+        """The file of its inputs, relative to the app's folder."""
+        its = self.inputs
+        return its if isinstance(its, str) and its != "bundled" else None
 
 
 class SourcesLicence(Declared):

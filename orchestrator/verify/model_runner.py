@@ -78,9 +78,9 @@ def run_model(
         if layout is not None:
             arguments += ["--layout", layout]
         inputs = Path(folder) / "inputs.json"
-        if model.inputs != "bundled":
+        if model.runs:
             with inputs.open("w", encoding="utf-8") as file:
-                json.dump(inputs_json(model.inputs), file)
+                json.dump(inputs_json(model.runs), file)
             arguments += ["--inputs", str(inputs)]
         elif recorded is not None:
             inputs.write_bytes(recorded)

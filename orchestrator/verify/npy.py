@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import base64
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from orchestrator.values.config import MOST_ELEMENTS
 
 _MAGIC: Final = b"\x93NUMPY"
 _LONGEST_HEADER: Final = 2**16
+LONGEST_NPY: Final = 8 * MOST_ELEMENTS + _LONGEST_HEADER
 _MOST_DIMENSIONS: Final = 64
 # `descr`: byte order (none for single bytes), kind, bytes of an element.
 _DTYPES: Final = {
@@ -40,9 +42,14 @@ def read_npy(path: Path) -> dict[str, Any]:
     """The array in a file, as a value of native/driver/values.h. Raises ArrayUnreadableError."""
     try:
         with path.open("rb") as file:
-            data = file.read(8 * MOST_ELEMENTS + _LONGEST_HEADER + 1)
+            data = file.read(LONGEST_NPY + 1)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from None
+    return array_of(data, path)
+
+
+def array_of(data: bytes, path: Path) -> dict[str, Any]:
+    """The same of a file's bytes; `path` is for messages."""
     try:
         dtype, shape, start, size = _header(data)
     except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError) as error:
@@ -54,6 +61,19 @@ def read_npy(path: Path) -> dict[str, Any]:
         raise _unreadable(path, f"{len(data) - start:,} bytes for {count:,} elements of {dtype}")
     text = base64.b64encode(data[start:]).decode()
     return {"tensor": {"dtype": dtype, "shape": list(shape), "data": text}}
+
+
+def array_bytes(tensor: Mapping[str, Any]) -> bytes | None:
+    """A tensor of the model runner's as numpy.save writes it; None of a dtype that it has not."""
+    descr = next((one for one, (name, _) in _DTYPES.items() if name == tensor["dtype"]), None)
+    if descr is None:
+        return None
+    shape = tuple(tensor["shape"])
+    text = repr({"descr": descr, "fortran_order": False, "shape": shape})
+    # the elements begin at a multiple of 64 (numpy/lib/format.py, ARRAY_ALIGN)
+    text += " " * (-(len(_MAGIC) + 4 + len(text) + 1) % 64) + "\n"
+    head = _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+    return head + base64.b64decode(tensor["data"])
 
 
 def _header(data: bytes) -> tuple[str, tuple[int, ...], int, int]:

@@ -114,13 +114,13 @@ def used(workspace: Workspace) -> None:
     """What commands do first with a workspace that was read."""
     for app in workspace.apps.values():
         for model in app.config.models:
-            if model.inputs != "bundled" and sum(map(elements, tensors(model))) < 10**5:
+            if model.runs and sum(map(elements, tensors(model))) < 10**5:
                 with suppress(InputOutOfRangeError):
-                    inputs_json(model.inputs)
+                    inputs_json(model.runs)
 
 
 def tensors(model: ModelConfig) -> Iterator[TensorSpec]:
-    for run in model.inputs if model.inputs != "bundled" else ():
+    for run in model.runs:
         for argument in run.args:
             items = argument if isinstance(argument, tuple) else (argument,)
             yield from (item for item in items if isinstance(item, TensorSpec))

@@ -17,7 +17,7 @@ import pytest
 from clean_python import NUMPY, environment, run
 from real import ROOT, models_of, orchestrator, workspace_copy
 
-from orchestrator.models.stripped import without_debug
+from orchestrator.models.stripped import stripped
 from orchestrator.trace.runs import runs_in
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
@@ -125,16 +125,16 @@ def test_it_gives_the_recorded_outputs(python: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_without_its_debug_records_runs_as_before(python: Path, tmp_path: Path) -> None:
-    with_debug, stripped = tmp_path / "debug.ptl", tmp_path / "stripped.ptl"
+    with_debug, without = tmp_path / "debug.ptl", tmp_path / "stripped.ptl"
     shutil.copy(models_of("camera")[0], with_debug)
     with zipfile.ZipFile(with_debug, "a") as archive:
         for name in ("code/__torch__.py.debug_pkl", "callstack_debug_map.pkl"):
             archive.writestr(f"classifier/{name}", b"lines")
-    content = without_debug(with_debug)
+    content = stripped(with_debug)
     assert content is not None
     assert content.count(b"debug") == 0
-    stripped.write_bytes(content)
-    check(python, "equal_results", models_of("camera")[0], stripped)
+    without.write_bytes(content)
+    check(python, "equal_results", models_of("camera")[0], without)
 
 
 def test_what_is_refused_is_raised(python: Path, tmp_path: Path) -> None:

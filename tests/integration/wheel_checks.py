@@ -51,11 +51,17 @@ def address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def bundled() -> Any:
+    """The inputs in the app's own file; what is delivered of it has none."""
+    own = camera.Model(str(Path(__file__).parents[2] / "apps/camera/models/classifier.ptl"))
+    return own.get_all_bundled_inputs()
+
+
 def the_recorded_outputs(runs: str) -> None:
     """What verify expects of the library, from the delivered model on its own inputs."""
     assert camera.models() == ("classifier",)
     classifier = camera.load("classifier")
-    inputs = classifier.get_all_bundled_inputs()
+    inputs = bundled()
     recorded = json.loads(Path(runs).read_text())["runs"]
     assert len(inputs) == len(recorded) == 2
     for (images,), run in zip(inputs, recorded, strict=True):
@@ -74,7 +80,7 @@ def equal_results(one: str, other: str) -> None:
     first, second = camera.Model(one), camera.Model(other)
     for arguments in first.get_all_bundled_inputs():
         np.testing.assert_array_equal(first(*arguments), second(*arguments))
-    assert len(second.get_all_bundled_inputs()) == 2
+    assert "get_all_bundled_inputs" not in second.methods
 
 
 def the_package_tells_itself() -> None:
@@ -274,7 +280,7 @@ def memory() -> None:
     assert view.tolist() == list(map(float, range(10, 20)))
 
     classifier = camera.load("classifier")
-    ((images,), *_) = classifier.get_all_bundled_inputs()
+    ((images,), *_) = bundled()
     many = classifier(np.repeat(images, 500, axis=0))
     copy = many.copy()
     del classifier
@@ -308,7 +314,7 @@ def resident() -> int:
 def threads() -> None:
     """Python runs on while a model does; models run at once, and one model one call at a time."""
     classifier, other = camera.load("classifier"), camera.load("classifier")
-    ((images,), *_) = classifier.get_all_bundled_inputs()
+    ((images,), *_) = bundled()
     batch = np.repeat(images, 400, axis=0)
     expected = classifier(batch)
     beats: list[float] = []

@@ -132,8 +132,7 @@ def _captured(
         larger, grown = enlarged(leaves, plan, runs, without, attempt)
         own = make()
         exported = _exported(own, pytree.tree_unflatten(larger, spec), spec, larger, plan)
-        written_to_buffers(exported, own)
-        core = _functional(exported, kept.decomposed)
+        core = functional(exported, own, kept.decomposed)
         program = Program(exported, core, names, {}, kept.guards)
         missed = _missed(program, leaves, grown)
         if not missed:
@@ -229,11 +228,14 @@ def _dims(number: int, leaf: Any, plan: Plan) -> Any:
     return made
 
 
-def _functional(exported: Any, decomposed: Collection[str]) -> Any:
+def functional(
+    exported: Any, its: torch.nn.Module, decomposed: Collection[str] = frozenset()
+) -> Any:
     """A program that changes nothing but at its end, in operators that are one kernel each.
 
     decomposed: operators that it is to have in others. Raises Refused where torch has none.
     """
+    written_to_buffers(exported, its)
     table: dict[Any, Any] = {}
     core = _decomposed(exported, table)
     for _ in range(_MOST_ROUNDS):

@@ -34,6 +34,7 @@ class Entered:
     calls    the examples, with arguments as the model takes them
     texts    what its checks say
     notes    lines for people
+    method   finds a method of the module
     """
 
     module: torch.nn.Module
@@ -41,6 +42,7 @@ class Entered:
     calls: list[Call]
     texts: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
+    method: Callable[[Any, str], Any] = getattr
 
     def build(self) -> Any:
         """A module of TorchScript, with a state of its own and the weights of all."""
@@ -66,7 +68,7 @@ class Entered:
             for leaf in trees.leaves_of(tree, arg)
         ]
         positional, named = pytree.tree_unflatten(given, program.core.call_spec.in_spec)
-        made = getattr(its, method)(*positional, **named)
+        made = self.method(its, method)(*positional, **named)
         return trees.packed(program.result, pytree.tree_leaves(made))
 
     @property
@@ -98,10 +100,16 @@ def enter(
     for method, rows in examples.items():
         stage("exporting the module")
         captured[method] = capture(module, method, rows[0], asked, kept)
-    comparison.widen(max((one.integers.slack for one in captured.values()), default=0.0))
     entered = Entered(module, captured, [])
     for method, rows in examples.items():
-        entered.calls += _calls(method, captured[method].program, rows)
+        entered.calls += calls_of(method, captured[method].program, rows)
+    return completed(entered, comparison, stage)
+
+
+def completed(entered: Entered, comparison: Comparison, stage: Callable[[str], None]) -> Entered:
+    """With the least sizes that are right, and notes."""
+    captured = entered.captured
+    comparison.widen(max((one.integers.slack for one in captured.values()), default=0.0))
     stage("trying small sizes")
     for method, one in captured.items():
         least = _least(entered, method, comparison)
@@ -110,7 +118,8 @@ def enter(
     return entered
 
 
-def _calls(method: str, program: Program, rows: Sequence[Example]) -> Iterator[Call]:
+def calls_of(method: str, program: Program, rows: Sequence[Example]) -> Iterator[Call]:
+    """Examples, as the model is called. Raises Refused where they nest values otherwise."""
     spec, known_values = program.core.call_spec.in_spec, user_values(program.exported)
     for number, row in enumerate(rows):
         leaves, its = pytree.tree_flatten((row.args, dict(row.kwargs)))
@@ -183,7 +192,7 @@ def _notes(method: str, one: Captured) -> Iterator[str]:
         value = user_values(program.exported)[leaf_names(program).index(name)]
         if why:
             place = f"fixed by {why}" if not is_torchs(why) else "fixed by torch's own modules"
-            place = why if why.startswith("the example") else place
+            place = why if why.startswith(("the example", "as it was")) else place
             yield f"{prefix}size {dim} of {name} is always {int(value.shape[dim])}: {place}"
     places = _symbols(program)
     for symbol, least in program.least.items():

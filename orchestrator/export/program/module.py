@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from orchestrator.export.program import trees
 from orchestrator.export.program.checks import Asked, asked_of, emit_checks, user_values
 from orchestrator.export.program.control_flow import CONTROL_FLOW
 from orchestrator.export.program.emission import Emitter, Writer
+from orchestrator.export.program.guards import conditions
 from orchestrator.export.program.state import Attributes
 from orchestrator.export.refusal import Refused
 
@@ -27,6 +28,7 @@ class Program:
     names     of the arguments, in order
     least     symbol -> the least size, where a smaller one is known to go wrong
     guards    whether what torch's own operators asked of sizes is asked again
+    texts     guards in Python, of a program that was loaded: those of its symbols are gone
     """
 
     exported: Any
@@ -34,6 +36,7 @@ class Program:
     names: Sequence[str]
     least: Mapping[str, int]
     guards: bool = False
+    texts: Sequence[str] = ()
 
     @property
     def arguments(self) -> trees.Branch:
@@ -61,7 +64,11 @@ def leaf_names(program: Program) -> list[str]:
 
 def asked(program: Program) -> Asked:
     """What the program takes for granted of its inputs."""
-    return asked_of(program.exported, leaf_names(program), program.least, program.guards)
+    names = leaf_names(program)
+    found = asked_of(program.exported, names, program.least, program.guards)
+    known = {condition for condition, _ in found.guards}
+    more = [one for one in conditions(program.texts, found.inputs) if one[0] not in known]
+    return replace(found, guards=[*found.guards, *more])
 
 
 def script_module(programs: Mapping[str, Program]) -> tuple[Any, frozenset[str]]:

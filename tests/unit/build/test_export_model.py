@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.values.labels import LabelSyntaxError
 from tests import ptl
 
+DATA = {"dtype": "uint8", "shape": [2], "data": "AQI="}
+INPUTS = json.dumps([{"method": "forward", "args": [{"tensor": DATA}]}]).encode()
 CALL = ptl.function(f"{ptl.MODULE}.get_all_bundled_inputs_for_forward")
 
 
@@ -39,13 +43,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModuleRequest]:
     """The requests; each gives a model without operators."""
     seen: list[ModuleRequest] = []
 
-    def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, ExportResult]:
+    def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, bytes, ExportResult]:
         seen.append(request)
         record = ptl.bytecode(ptl.function(signature=ptl.schema()), CALL)
         result = ExportResult(
             torch="2.13.0", folded=False, rewrites=(), comparison=(), via="export"
         )
-        return ptl.model(record), result
+        return ptl.model(record), INPUTS, result
 
     python = ExportPython("/python", "2.13.0")
     monkeypatch.setattr(story, "export_module", exported)
@@ -58,7 +62,10 @@ def test_a_new_app(tmp_path: Path, asked: list[ModuleRequest]) -> None:
     made = export_model(invocation(tmp_path), "vad", ModelExport("nets:Vad.Net"), tmp_path / "here")
     assert (made.app, made.file, made.created) == ("vad", "apps/vad/models/net.ptl", True)
     assert (tmp_path / made.file).is_file()
-    assert "file: models/net.ptl" in (tmp_path / "apps/vad/app.yaml").read_text()
+    text = (tmp_path / "apps/vad/app.yaml").read_text()
+    assert "  - file: models/net.ptl\n    inputs: models/net.npz\n" in text
+    assert (made.inputs, made.fed) == ("apps/vad/models/net.npz", True)
+    assert zipfile.is_zipfile(tmp_path / made.inputs)
     request = asked[0]
     assert (request.name, request.pytorch, request.compiled) == ("net", "2.6.0", "any")
     assert request.paths == [tmp_path / "here", tmp_path]
@@ -150,18 +157,19 @@ def test_a_rewrite_that_its_app_does_not_want_is_left_out(
     declared.write_text(text + more)
     clamp = {"name": "clamp", "from": "aten::relu6", "to": ["aten::clamp"], "calls": 1, "why": "x"}
 
-    def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, ExportResult]:
+    def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, bytes, ExportResult]:
         asked.append(request)
         rewrites = () if request.without else (Rewrite.model_validate(clamp),)
         result = ExportResult(
             torch="2.13.0", folded=False, rewrites=rewrites, comparison=(), via="export"
         )
-        return named("aten::clamp" if rewrites else "aten::relu6"), result
+        return named("aten::clamp" if rewrites else "aten::relu6"), INPUTS, result
 
     monkeypatch.setattr(story, "export_module", exported)
     asked.clear()
     made = export_model(invocation(tmp_path), "camera", ModelExport("nets:Other"), tmp_path)
     assert made.file == "apps/camera/models/other.ptl"
+    assert (made.inputs, made.fed) == ("apps/camera/models/other.npz", False)
     assert [list(one.without) for one in asked] == [[], ["clamp"]]
     assert (made.rewrites, [(one.name, one.forbidden) for one in made.left]) == ((), [left])
     assert list(map(str, made.info.root_operators)) == ["aten::relu6"]

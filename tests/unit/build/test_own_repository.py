@@ -424,18 +424,16 @@ REFUSALS = {
     "suffix": (
         ["vad", "--model", "raw.pt"],
         "raw.pt: error: the name of this file is not valid for a model\n"
-        "  expected: a file .ptl; before that a name of letters, digits, `.`, `_` and `-`, that"
-        " begins with a letter or digit, of at most 100\n"
+        "  expected: a file .ptl or .pt2; before that a name of letters, digits, `.`, `_` and `-`,"
+        " that begins with a letter or digit, of at most 100\n"
         "  seen:     raw.pt\n  do:       copy it under another name\n",
     ),
     "other_format": (
         ["vad", "--model", "exported.pt2", "--model", "none.onnx"],
-        "exported.pt2: error: this is a program of torch.export, which the lite interpreter"
-        " does not run\n"
-        "  expected: a .ptl, with a record bytecode.pkl\n"
-        "  seen:     a .pt2 archive\n"
-        "  do:       torch.jit.script or trace the nn.Module that was exported, and write it with"
-        " module._save_for_lite_interpreter(path)\n"
+        "exported.pt2: error: this model is truncated or damaged\n"
+        "  expected: a complete .pt2 archive\n"
+        "  seen:     models/model.json: Expecting value: line 1 column 1 (char 0)\n"
+        "  do:       copy the file again, or export it again\n"
         "none.onnx: error: the model cannot be read\n"
         "  expected: a .ptl file\n"
         "  seen:     No such file or directory\n"

@@ -45,6 +45,7 @@ ROW = {"call": "forward[0]", "inputs": ["float32[2]"], "result": "same", "larges
 REFUSED = {"call": "forward[0], longer", "inputs": [], "result": "refused", "why": "size 1 of x"}
 GOOD = f"""
 (folder / "model.ptl").write_bytes(b"made")
+(folder / "inputs.json").write_bytes(b"[]")
 answer(torch="2.13.0", folded=True, rewrites=[], comparison=[{ROW}, {REFUSED}],
        via="export", notes=["x"])
 """
@@ -63,12 +64,12 @@ ASKED: dict[str, Any] = {
     "pytorch": "1.13.1",
 }
 
-Export = Callable[..., tuple[bytes, ExportResult]]
+Export = Callable[..., tuple[bytes, bytes, ExportResult]]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Export:
-    def call(script: str, **changes: Any) -> tuple[bytes, ExportResult]:
+    def call(script: str, **changes: Any) -> tuple[bytes, bytes, ExportResult]:
         worker = tmp_path / "worker.py"
         worker.write_text(HEAD + script)
         monkeypatch.setattr(process, "WORKER", worker)
@@ -87,8 +88,8 @@ def refused(run: Export, kind: type[OrchestratorError], error: Any, **changes: A
 
 
 def test_what_comes_out(run: Export) -> None:
-    made, result = run(GOOD)
-    assert (made, result.torch, result.largest) == (b"made", "2.13.0", 2.5e-07)
+    made, inputs, result = run(GOOD)
+    assert (made, inputs, result.torch, result.largest) == (b"made", b"[]", "2.13.0", 2.5e-07)
     assert (result.via, result.notes, result.comparison[1].why) == ("export", ("x",), "size 1 of x")
 
 

@@ -182,7 +182,8 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     rewrites = (RewriteLine("clamp", "aten::hardtanh", ("aten::clamp",), 2, "so"),)
     left = (OmittedRewrite("stack", 12_000), OmittedRewrite("sizes", 0, "aten::numel"))
     file = "apps/vad/models/net.ptl"
-    made = ExportedModel("vad", file, info, result, False, False, rewrites, left)
+    beside = "apps/vad/models/net.npz"
+    made = ExportedModel("vad", file, beside, info, result, False, False, False, rewrites, left)
     monkeypatch.setattr(export, "export_model", lambda *_: made)
     words = ["export", "model", "apps/vad", "--module", "a:B", "--inputs", "a:inputs"]
     value = told("export", ask(*words, "--json"))
@@ -197,6 +198,7 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     assert value["left_out"][0] == {"name": "stack", "bytes": 12_000, "forbidden": None}
     steps = [
         "declare net.ptl under `models:` in apps/vad/app.yaml",
+        "declare `inputs: models/net.npz` for net.ptl in apps/vad/app.yaml",
         "./orchestrate trace //apps/vad",
         "./orchestrate build //apps/vad",
     ]
@@ -206,6 +208,7 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
         "  2 calls compared with the module, largest difference 1e-07\n"
         "  1 more were not: the module takes no such inputs\n"
         "  1 more were not: the model does not take them: size 1 of x must be 6\n"
+        "  inputs: apps/vad/models/net.npz\n"
         "  the result is tuple(Tensor, Tensor)\n"
         "  clamp: aten::hardtanh (2 calls) becomes aten::clamp: so\n"
         "  stack: left out: with it the app's library is 12 kB larger\n"

@@ -325,6 +325,6 @@ def test_a_packages_name_is_one_that_debian_allows(app: str, name: str) -> None:
 @pytest.mark.parametrize("file", ["/a.ptl", "../a.ptl", "a/../b.ptl", "a.pt", ""])
 def test_a_models_file_is_inside_its_app(file: str) -> None:
     assert _first_fault(AppConfig, APP | {"models": [{"file": file}]})[1] in (
-        "a relative path to a .ptl",
+        "a relative path to a .ptl or .pt2",
         "a relative path with `/` and without `..`",
     )
