@@ -18,8 +18,10 @@ import torch
 from architectures import TIMM, TORCHAUDIO, TORCHVISION, TRANSFORMERS, Architecture
 from own import OWN
 
+from orchestrator.export.calls import further, least_times, lite, run
 from orchestrator.export.refusal import Refused
-from orchestrator.export.saving import Export, export, prepare, told
+from orchestrator.export.saving import Export, Exported, export, prepare, told
+from orchestrator.export.values import copied, to_json
 
 ZOO: Mapping[str, Architecture] = {**OWN, **TRANSFORMERS, **TIMM, **TORCHVISION, **TORCHAUDIO}
 
@@ -53,7 +55,11 @@ def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
     operators = torch.jit.mobile._export_operator_list(
         torch.jit.mobile._load_for_lite_interpreter(str(folder / f"{name}.ptl"))
     )
+    given, expected = given_and_made(made)
+    (folder / f"{name}.calls.json").write_text(json.dumps(given))
+    (folder / f"{name}.expected.json").write_text(json.dumps(expected))
     return row | {
+        "times": times(its, made),
         "via": made.via,
         "operators": sorted(operators),
         "bytes": len(made.data),
@@ -63,6 +69,28 @@ def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
         "notes": made.notes,
         "seconds": round(time.process_time() - started, 1),
     }
+
+
+def given_and_made(made: Exported) -> tuple[list[Any], list[Any]]:
+    """Calls, at the sizes of the example and at others, one after the other, as the model runner
+    reads them; and what torch's lite interpreter gives."""
+    calls = [*made.calls, *(one for one in further(made.calls[:1]) if "random" not in one.kind)]
+    taken = [one for one in calls if not run(lite(made.data), one).error]
+    model = lite(made.data)
+    given = [{"method": one.method, "args": [to_json(arg) for arg in one.args]} for one in taken]
+    return given, [to_json(run(model, one).value[0]) for one in taken]
+
+
+def times(its: Architecture, made: Exported) -> list[float]:
+    """Microseconds of CPU of the example: in eager PyTorch, and in the lite interpreter."""
+    rows, module = its.inputs(), its.make()
+    row = rows[made.calls[0].method][0] if isinstance(rows, Mapping) else rows[0]
+    args, kwargs = ((), row) if isinstance(row, Mapping) else (row, {})
+
+    def eager(method: str, *_: Any) -> Any:
+        return getattr(module, method)(*copied(args), **copied(dict(kwargs)))
+
+    return [least_times([one], made.calls[:1])[0] for one in (eager, lite(made.data))]
 
 
 def main(arguments: list[str]) -> int:
