@@ -100,7 +100,16 @@ def made_python(folder: Path) -> Path:
 def exported(python: Path, folder: Path, names: Sequence[str]) -> Iterator[Row]:
     """What became of each."""
     path = os.pathsep.join(map(str, (ROOT, ZOO)))
-    argv = [str(python), "-P", "-W", "ignore", str(ZOO / "worker.py"), str(folder), *names]
+    argv = [
+        str(python),
+        "-P",
+        "-W",
+        "ignore",
+        str(ZOO / "worker.py"),
+        "--measured",
+        str(folder),
+        *names,
+    ]
     env = {**os.environ, "PYTHONPATH": path}
     with subprocess.Popen(
         argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -300,7 +309,7 @@ def _line(row: Row) -> str:
     shown = "" if not ours else ours.get("error") and "see notes"
     if "calls" in ours:
         shown = f"{ours['largest']:.1g} ({ours['calls']})"
-    eager, lite = row.get("times", (0.0, 0.0))
+    eager, lite = row.get("times") or (0.0, 0.0)
     notes = [
         *(note for note in row["notes"] if " is always " not in note and "result is" not in note),
         *([ours["error"]] if "error" in ours else []),

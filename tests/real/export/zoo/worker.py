@@ -1,6 +1,7 @@
 """Exports architectures of the zoo in a Python with torch, and says what came of each as JSON.
 
 python worker.py FOLDER NAME...     FOLDER takes the models; without names: all of them
+--measured      also times them, and writes calls with what they give: see benchmarks/zoo.py
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from orchestrator.export.values import copied, to_json
 ZOO: Mapping[str, Architecture] = {**OWN, **TRANSFORMERS, **TIMM, **TORCHVISION, **TORCHAUDIO}
 
 
-def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
+def exported(name: str, folder: Path, pytorch: str, measured: bool) -> dict[str, Any]:
     """How one went in."""
     its = ZOO[name]
     row: dict[str, Any] = {"name": name, "package": its.package}
@@ -55,11 +56,12 @@ def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
     operators = torch.jit.mobile._export_operator_list(
         torch.jit.mobile._load_for_lite_interpreter(str(folder / f"{name}.ptl"))
     )
-    given, expected = given_and_made(made)
-    (folder / f"{name}.calls.json").write_text(json.dumps(given))
-    (folder / f"{name}.expected.json").write_text(json.dumps(expected))
+    if measured:
+        given, expected = given_and_made(made)
+        (folder / f"{name}.calls.json").write_text(json.dumps(given))
+        (folder / f"{name}.expected.json").write_text(json.dumps(expected))
+        row |= {"times": times(its, made)}
     return row | {
-        "times": times(its, made),
         "via": made.via,
         "operators": sorted(operators),
         "bytes": len(made.data),
@@ -90,17 +92,22 @@ def times(its: Architecture, made: Exported) -> list[float]:
     def eager(method: str, *_: Any) -> Any:
         return getattr(module, method)(*copied(args), **copied(dict(kwargs)))
 
-    return [least_times([one], made.calls[:1])[0] for one in (eager, lite(made.data))]
+    try:
+        return [least_times([one], made.calls[:1])[0] for one in (eager, lite(made.data))]
+    except (RuntimeError, IndexError):
+        # a state that is full after some calls
+        return []
 
 
 def main(arguments: list[str]) -> int:
     """Print a line for each."""
-    folder, *names = arguments
+    measured = "--measured" in arguments
+    folder, *names = (one for one in arguments if one != "--measured")
     warnings.simplefilter("ignore")
     for name, its in ZOO.items():
         if names and name not in names and its.package not in names:
             continue
-        print(json.dumps(exported(name, Path(folder), "2.6.0")), flush=True)
+        print(json.dumps(exported(name, Path(folder), "2.6.0", measured)), flush=True)
     return 0
 
 
