@@ -28,8 +28,9 @@ from orchestrator.export.program.held import written_to_buffers
 from orchestrator.export.program.int8 import Integers, in_int8
 from orchestrator.export.program.module import Program, leaf_names
 from orchestrator.export.program.nested import register
+from orchestrator.export.program.patience import patience
 from orchestrator.export.program.sizes import At, Kept, Plan, Wanted, enlarged, planned
-from orchestrator.export.program.whole import whole_layers
+from orchestrator.export.program.whole import Steps, whole_layers
 from orchestrator.export.refusal import Refused
 from orchestrator.export.values import copied
 
@@ -37,6 +38,8 @@ from orchestrator.export.values import copied
 _ON_VALUES = ("GuardOnDataDependentSymNode", "data-dependent", "Could not guard on")
 _UNKNOWN_CLASS = "which is not a known type"
 _MOST_ROUNDS = 4
+# A transformer takes 2 to 30.
+_MOST_SECONDS = 150
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,10 @@ def capture(
         return its if method == "forward" else _method(its, method)
 
     try:
-        return _captured(make, example, asked, kept)
+        if kept.sizes == "fixed":
+            return _captured(make, example, asked, kept)
+        with patience(_MOST_SECONDS, "torch.export with sizes that stay open"):
+            return _captured(make, example, asked, kept)
     except Refused as error:
         if error.kind in ("export", "program") and not error.facts.get("file"):
             error.facts |= place_of_function(getattr(module, method))
@@ -162,7 +168,7 @@ def _exported(its: Any, call: Any, spec: Any, leaves: Sequence[Any], plan: Plan)
     args, kwargs = call
     dims = _nested(spec, iter([_dims(n, leaf, plan) for n, leaf in enumerate(leaves)]))
     try:
-        with warnings.catch_warnings(), torch.no_grad(), whole_layers():
+        with warnings.catch_warnings(), torch.no_grad(), whole_layers(), Steps():
             warnings.simplefilter("ignore")
             return torch.export.export(
                 its, args, kwargs, dynamic_shapes=_by_name(its, args, dims), strict=False

@@ -82,7 +82,7 @@ _LAYERS: tuple[tuple[Any, Callable[..., Any]], ...] = (
 )
 
 
-class _Steps(TorchFunctionMode):  # type: ignore[misc]
+class Steps(TorchFunctionMode):  # type: ignore[misc]
     """Computes `linspace` of a size, as aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp does."""
 
     def __torch_function__(
@@ -121,8 +121,7 @@ def whole_layers() -> Iterator[None]:
         for layer, sizes in _LAYERS:
             layer.py_kernels[_KEY] = decomposition_table[layer] = sizes
             layer._dispatch_cache.clear()
-        with _Steps():
-            yield
+        yield
     finally:
         for (table, key), old in zip(tables, before, strict=True):
             table.pop(key, None)

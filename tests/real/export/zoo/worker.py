@@ -1,6 +1,7 @@
 """Exports architectures of the zoo in a Python with torch, and says what came of each as JSON.
 
 python worker.py FOLDER NAME...     FOLDER takes the models; without names: all of them
+--measured      also times them, and writes calls with what they give: see benchmarks/zoo.py
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import torch
 from architectures import TIMM, TORCHAUDIO, TORCHVISION, TRANSFORMERS, Architecture
 from own import OWN
 
+from orchestrator.export.calls import further, least_times, lite, run
 from orchestrator.export.refusal import Refused
-from orchestrator.export.saving import Export, export, prepare, told
+from orchestrator.export.saving import Export, Exported, export, prepare, told
+from orchestrator.export.values import copied, to_json
 
 ZOO: Mapping[str, Architecture] = {**OWN, **TRANSFORMERS, **TIMM, **TORCHVISION, **TORCHAUDIO}
 
 
-def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
+def exported(name: str, folder: Path, pytorch: str, measured: bool) -> dict[str, Any]:
     """How one went in."""
     its = ZOO[name]
     row: dict[str, Any] = {"name": name, "package": its.package}
@@ -53,6 +56,11 @@ def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
     operators = torch.jit.mobile._export_operator_list(
         torch.jit.mobile._load_for_lite_interpreter(str(folder / f"{name}.ptl"))
     )
+    if measured:
+        given, expected = given_and_made(made)
+        (folder / f"{name}.calls.json").write_text(json.dumps(given))
+        (folder / f"{name}.expected.json").write_text(json.dumps(expected))
+        row |= {"times": times(its, made)}
     return row | {
         "via": made.via,
         "operators": sorted(operators),
@@ -65,14 +73,41 @@ def exported(name: str, folder: Path, pytorch: str) -> dict[str, Any]:
     }
 
 
+def given_and_made(made: Exported) -> tuple[list[Any], list[Any]]:
+    """Calls, at the sizes of the example and at others, one after the other, as the model runner
+    reads them; and what torch's lite interpreter gives."""
+    calls = [*made.calls, *(one for one in further(made.calls[:1]) if "random" not in one.kind)]
+    taken = [one for one in calls if not run(lite(made.data), one).error]
+    model = lite(made.data)
+    given = [{"method": one.method, "args": [to_json(arg) for arg in one.args]} for one in taken]
+    return given, [to_json(run(model, one).value[0]) for one in taken]
+
+
+def times(its: Architecture, made: Exported) -> list[float]:
+    """Microseconds of CPU of the example: in eager PyTorch, and in the lite interpreter."""
+    rows, module = its.inputs(), its.make()
+    row = rows[made.calls[0].method][0] if isinstance(rows, Mapping) else rows[0]
+    args, kwargs = ((), row) if isinstance(row, Mapping) else (row, {})
+
+    def eager(method: str, *_: Any) -> Any:
+        return getattr(module, method)(*copied(args), **copied(dict(kwargs)))
+
+    try:
+        return [least_times([one], made.calls[:1])[0] for one in (eager, lite(made.data))]
+    except (RuntimeError, IndexError):
+        # a state that is full after some calls
+        return []
+
+
 def main(arguments: list[str]) -> int:
     """Print a line for each."""
-    folder, *names = arguments
+    measured = "--measured" in arguments
+    folder, *names = (one for one in arguments if one != "--measured")
     warnings.simplefilter("ignore")
     for name, its in ZOO.items():
         if names and name not in names and its.package not in names:
             continue
-        print(json.dumps(exported(name, Path(folder), "2.6.0")), flush=True)
+        print(json.dumps(exported(name, Path(folder), "2.6.0", measured)), flush=True)
     return 0
 
 
