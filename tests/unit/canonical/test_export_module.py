@@ -61,6 +61,7 @@ ASKED: dict[str, Any] = {
     "methods": {"encode": "nets:lines"},
     "dynamic": ["x:1=2..8"],
     "fixed": ["x:0"],
+    "decomposed": [],
     "pytorch": "1.13.1",
 }
 
