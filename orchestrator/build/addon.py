@@ -74,7 +74,7 @@ from orchestrator.values.fits import Lack
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
-from orchestrator.verify.model_runner import run_model
+from orchestrator.verify.model_runner import run_model, told_inputs
 from orchestrator.verify.verdict import RunnerResult, require_verified
 
 _WHO: Final = frozenset({"the library"})
@@ -612,7 +612,19 @@ class _Proving:
             for one in self.models
         )
 
-    def run(self, one: Ready, addon: Path | None = None) -> RunnerResult:
+    def fed(self, one: Ready | NotHere) -> Ready | NotHere:
+        """A model with the inputs of the file that it takes them from."""
+        if isinstance(one, NotHere) or one.like is None:
+            return one
+        inputs = told_inputs(self.run(replace(one, path=one.like), with_arguments=True))
+        if inputs is None:
+            reason = "it holds no inputs, and the library does not run the file that has some"
+            return NotHere(one.model, one.sha256, reason)
+        return replace(one, inputs=inputs)
+
+    def run(
+        self, one: Ready, addon: Path | None = None, *, with_arguments: bool = False
+    ) -> RunnerResult:
         """A model's result in the library, alone or with the add-on."""
         assert self.argv is not None
         return run_model(
@@ -624,6 +636,7 @@ class _Proving:
             recorded=one.inputs,
             threads=1,
             addon=addon,
+            with_arguments=with_arguments,
             runner=self.here.context.runner,
         )
 
@@ -653,6 +666,7 @@ def _proving(
             hint=f"run: ./orchestrate build {label}",
         )
     proving = _Proving(here, base, models, (*running.prefix, str(runner)), "")
+    models = tuple(proving.fed(one) for one in models)
     models = settled(models, proving.run)
     place = Place(str(base.one.path))
     require_all_here(models, base.described, place, unverified=unverified)

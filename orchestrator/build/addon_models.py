@@ -48,6 +48,7 @@ class Ready:
     inputs    recorded ones, as the model runner's JSON, where they are neither
     expected  what it must give: the runner's result
     basis     where `expected` is from; with none yet, it is still to be found in the library alone
+    like      a later file of this model, whose bundled inputs it takes: it has none itself
     """
 
     of: Owner
@@ -58,6 +59,7 @@ class Ready:
     inputs: bytes | None
     expected: Mapping[str, Any] | None
     basis: Basis
+    like: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -174,12 +176,18 @@ def _library_model(
         if known.trace is not None and known.trace.identity.inputs == known.now.inputs:
             runs = read_runs(known.app.folder, known.trace, here.context.root)
             return replace(known.feeding(bare), expected=runs, basis="recorded outputs")
-    if read_model(path, every_version()).has_bundled_inputs:
+    if _has_inputs(path):
         return bare
     for known in found:
         if known.app.name == app and known.has_inputs:
             return known.feeding(bare)
+        if known.app.name == app and _has_inputs(known.shipped.path):
+            return replace(bare, like=known.shipped.path)
     return NotHere(model.name, model.sha256, "it holds no inputs, and no app here declares any")
+
+
+def _has_inputs(path: Path) -> bool:
+    return read_model(path, every_version()).has_bundled_inputs
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from orchestrator.trace.lock import read_runs
 from orchestrator.values.config import BASELINE, CORES, ModelConfig
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.trace import Trace
-from orchestrator.verify.model_runner import Layout, run_model
+from orchestrator.verify.model_runner import Layout, run_model, told_inputs
 from orchestrator.verify.verdict import (
     RunnerResult,
     VerifyResult,
@@ -151,7 +150,7 @@ def verify_library(
             several = verify(model.name, expected, runner.run(threads=threads))
             result = with_threads(result, threads, several)
         if model.name in models:
-            inputs = _inputs_of(ran) if inside else shipped.inputs
+            inputs = told_inputs(ran) if inside else shipped.inputs
             file = replace(shipped, path=models[model.name], inputs=inputs)
             delivered = replace(runner, shipped=file).run(threads=1)
             result = as_delivered(result, verify(model.name, expected, delivered))
@@ -190,14 +189,6 @@ class _Runner:
             with_arguments=with_arguments,
             runner=self.context.runner,
         )
-
-
-def _inputs_of(ran: RunnerResult) -> bytes | None:
-    """The inputs of runs that were told, as the runner takes them; None where one is not known."""
-    runs = () if ran.result is None else ran.result["runs"]
-    if not runs or any(run.get("args") is None for run in runs):
-        return None
-    return json.dumps([{"method": run["method"], "args": run["args"]} for run in runs]).encode()
 
 
 def _at_other_levels(

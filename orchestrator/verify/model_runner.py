@@ -107,6 +107,15 @@ def run_model(
             return RunnerResult(done.code, None, f"{done.err}\nits result cannot be read: {error}")
 
 
+def told_inputs(ran: RunnerResult) -> bytes | None:
+    """The inputs of a run `with_arguments`, as the runner takes them; None where one is not
+    known."""
+    runs = () if ran.result is None else ran.result["runs"]
+    if not runs or any(run.get("args") is None for run in runs):
+        return None
+    return json.dumps([{"method": run["method"], "args": run["args"]} for run in runs]).encode()
+
+
 def still_running() -> str:
     """What is said in place of a program's stderr where it took longer than it may."""
     return f"still running after {TIME_LIMIT} s"
