@@ -51,6 +51,7 @@ from orchestrator.index.model import aliases
 from orchestrator.plan.cxx_together import Together, compiled_together
 from orchestrator.plan.development import (
     NAME,
+    NOT_INLINE,
     RECORDING,
     BasePlan,
     every_dtype,
@@ -219,7 +220,7 @@ class Development:
         index = runtime.index
         nodes = index.defining(plan.plan.spec.entry)
         entry = {name for n in nodes for name in aliases(index.names[n].split("@", 1)[0])}
-        symbols = {*self.exported, *entry, *RECORDING}
+        symbols = {*self.exported, *entry, *RECORDING, *NOT_INLINE}
         script = version_script(NAME, tuple(sorted(symbols)))
         exports = exports_file(script)
         objects = replace(objects, texts={**objects.texts, exports: script})
@@ -261,7 +262,9 @@ class Development:
             self.plain, [self.request], {NAME: plan}, {plan.request: tuple(units)}
         ).values()
         cache = self.here.context.cache
-        keeping = unit_of("kept", keeping_text((*base.kept, *RECORDING)), cache / "kept")
+        keeping = unit_of(
+            "kept", keeping_text((*base.kept, *RECORDING, *NOT_INLINE)), cache / "kept"
+        )
         compiles = registration_compiles(runtime.facts, plan.spec, [keeping], cache)
         library, layout = _together(objects.cxx_library), runtime.dialect.layout
         registrations = (*objects.registrations, *map(runtime.placed, compiles))

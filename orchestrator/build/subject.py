@@ -16,6 +16,7 @@ from orchestrator.build.programs import is_program, loadable
 from orchestrator.build.runtime import Runtime
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
+from orchestrator.load.inputs import parse_run
 from orchestrator.load.workspace import FILE
 from orchestrator.models.checks import file_operators, require_inputs, require_no_files
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
@@ -29,6 +30,7 @@ from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
 from orchestrator.verify.given_calls import fault_in_calls
+from orchestrator.verify.inputs import inputs_json
 from orchestrator.verify.inputs_file import read_inputs_file
 from orchestrator.verify.npy import read_npy
 from orchestrator.verify.png import read_png
@@ -136,14 +138,21 @@ def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequenc
 
 
 def read_inputs(paths: Sequence[Path], methods: Sequence[Method] = ()) -> bytes | None:
-    """The model runner's inputs: a list of calls in a .json file, the arrays of a .npz file, or an
-    array or a picture for each argument of `forward`; None for none.
+    """The model runner's inputs: a list of calls in a .json file, the arrays of a .npz file, an
+    array or a picture for each argument of `forward`, or calls as app.yaml has them, which begin
+    with a bracket and are no path; None for none.
 
     methods: of the model, whose arguments a .npz names. Raises InputsUnfitError, InputsFileError,
-    ArrayUnreadableError, PictureUnreadableError.
+    ArrayUnreadableError, PictureUnreadableError, and what `parse_run` and `inputs_json` raise.
     """
     if not paths:
         return None
+    written = [str(path) for path in paths if str(path).startswith(("[", "{"))]
+    if written:
+        if len(written) != len(paths):
+            raise _unfit(next(p for p in paths if str(p) not in written), "a file beside calls")
+        runs = [parse_run(text, "--input") for text in written]
+        return json.dumps(inputs_json(runs)).encode()
     if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
         return read_inputs_file(paths[0], str(paths[0]), methods)
     if len(paths) == 1 and paths[0].suffix.lower() == ".json":
@@ -199,7 +208,8 @@ def _unfit(path: Path, seen: str) -> InputsUnfitError:
     return InputsUnfitError(
         "these are no inputs of a model",
         place=Place(str(path)),
-        expected="one .npz or .json file, or a .npy or .png file for each argument of forward",
+        expected="one .npz or .json file, or a .npy or .png file for each argument of forward; or"
+        " calls as in app.yaml",
         seen=seen,
         hint='in JSON: [{"method": "forward", "args": [{"int": 3}]}], with values as'
         " docs/guide/run-a-model.md has them",

@@ -65,8 +65,9 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         dest="inputs",
-        metavar="FILE",
-        help="one .json or .npz file, or a .npy or .png file for each argument of forward"
+        metavar="FILE|YAML",
+        help="one .json or .npz file, or a .npy or .png file for each argument of forward; or calls"
+        " as under `inputs:` in app.yaml: '[{shape: [1, 8], fill: zeros}]'"
         " (default: the inputs bundled in the model, or declared for it)",
     )
     parser.add_argument("--runtime", metavar="NAME", help="a runtime of WORKSPACE, for a model")

@@ -30,6 +30,9 @@ RECORDING = (
     "_ZN2at6detail28record_kernel_function_dtypeE"
     "NSt3__112basic_stringIcNS1_11char_traitsIcEENS1_9allocatorIcEEEE",
 )
+# What unoptimised code calls and optimised code, of which the index is made, has inline: it is for
+# sizes that are no numbers (c10::SymInt::SymInt(int64_t), c10/core/SymInt.h).
+NOT_INLINE = ("_ZN3c106SymInt19promote_to_negativeEv",)
 # A function that zig's compiler-rt alone has, the quotient of numbers of 128 bits. One reference
 # brings all of it, such as the `exp` and `log` of tracers, whose last bits are not the system's.
 COMPILER_RT = "__udivti3"

@@ -578,6 +578,19 @@ def test_inputs_are_calls_or_an_array_for_each_argument(tmp_path: Path) -> None:
     assert read_inputs([tmp_path / "X.NPY"]) is not None
 
 
+def test_inputs_are_calls_as_in_app_yaml(tmp_path: Path) -> None:
+    texts = ("[{shape: [2], dtype: int8, fill: ones}, true]", "{method: reset, args: []}")
+    given = read_inputs([Path(text) for text in texts])
+    tensor = {"tensor": {"dtype": "int8", "shape": [2], "data": "AQE="}}
+    assert json.loads(given or b"") == [
+        {"method": "forward", "args": [tensor, {"bool": True}]},
+        {"method": "reset", "args": []},
+    ]
+    with pytest.raises(InputsUnfitError) as caught:
+        read_inputs([Path(texts[1]), tmp_path / "x.npy"])
+    assert caught.value.seen == "a file beside calls"
+
+
 def test_inputs_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }"
     array = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + b"abc"
