@@ -30,6 +30,7 @@ from orchestrator.verify.verdict import (
     as_delivered,
     at_levels,
     in_layouts,
+    lacking_in_layouts,
     not_run,
     verify,
     with_threads,
@@ -146,6 +147,8 @@ def verify_library(
                 for layout in get_args(Layout)
             }
             result = in_layouts(result, laid_out)
+            for line in lacking_in_layouts(laid_out):
+                here.log(f"//apps/{app.name}:{abi}: {line}")
         if threads > 1:
             several = verify(model.name, expected, runner.run(threads=threads))
             result = with_threads(result, threads, several)

@@ -8,7 +8,7 @@ that did not run, or could not be compared, is never `ok`.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -26,8 +26,9 @@ OTHER_PROCESSOR: Final = (
     " stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the toolchain"
 )
 
-# What a model may raise by itself.
+# What a model may raise by itself, and what a library may lack for layouts that nobody traced.
 _OF_THE_MODEL: Final = frozenset({"RUN_FAILED"})
+_LACKING: Final = frozenset({"MISSING_OPERATOR", "MISSING_DTYPE"})
 
 # The model controls what its runner prints.
 _LONGEST = 200
@@ -156,16 +157,25 @@ def with_threads(one: VerifyResult, count: int, several: VerifyResult) -> Verify
 def in_layouts(usual: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
     """The verdict on a model that ran with inputs in the usual order, and in other layouts.
 
-    An error of the model's own is none of the library's: `view` takes no slice.
+    An error of the model's own is none of the library's: `view` takes no slice. What the library
+    lacks there is told by `lacking_in_layouts`: a model may take another way, which nobody traced.
     """
     named = {
         f"with inputs that are parts of larger tensors ({layout})": replace(
             result,
-            failures=tuple(f for f in result.failures if f.code not in _OF_THE_MODEL),
+            failures=tuple(f for f in result.failures if f.code not in _OF_THE_MODEL | _LACKING),
         )
         for layout, result in others.items()
     }
     return _together(usual, named)
+
+
+def lacking_in_layouts(others: Mapping[str, VerifyResult]) -> Iterator[str]:
+    """Of a model, for each layout, the first thing that the library lacks to run it there."""
+    for layout, result in others.items():
+        lacking = next((f for f in result.failures if f.code in _LACKING), None)
+        if lacking is not None:
+            yield f"inputs that are parts of larger tensors ({layout}) do not run: {lacking}"
 
 
 def as_delivered(original: VerifyResult, delivered: VerifyResult) -> VerifyResult:
