@@ -816,7 +816,10 @@ lta_status lta_module_load_memory(const void* data, size_t size, lta_module** mo
   });
 }
 
-void lta_module_free(lta_module* module) { delete module; }
+void lta_module_free(lta_module* module) {
+  const lta::Call call; // PyTorch's allocator locks where it frees
+  delete module;
+}
 
 size_t lta_module_method_count(const lta_module* module) {
   return module ? module->methods.size() : 0;
@@ -918,7 +921,10 @@ lta_value* lta_dict(lta_kind empty_key, lta_kind empty_value, const lta_value* c
   });
 }
 
-void lta_value_free(lta_value* value) { delete value; }
+void lta_value_free(lta_value* value) {
+  const lta::Call call; // as in lta_module_free
+  delete value;
+}
 
 lta_kind lta_value_kind(const lta_value* value) {
   return value ? kind_of(value->value) : LTA_KIND_NONE;

@@ -1,9 +1,9 @@
 // Forks wait for calls that are under way, so that a child can use the library.
 //
 // Meaning: a child of fork has its parent's memory and one thread. A lock that another thread held stays
-// locked for ever there: PyTorch's tables of symbols and operators, a static that was being made. So a
-// fork waits until no other thread is in a call that loads, runs or looks up operators, and such calls
-// wait until it is done.
+// locked for ever there: PyTorch's tables of symbols and operators, that of its allocator, a static that
+// was being made. So a fork waits until no other thread is in a call that loads, runs, frees or looks up
+// operators, and such calls wait until it is done.
 //
 // Not for ever: a call may wait for what the forking thread holds (a deleter of lta_tensor_borrow, an
 // operator of the app's own). After kForkSeconds the process forks as it is.
