@@ -3,8 +3,8 @@
     python memory_program.py LIBRARY MODEL STEP...
 
 `load`, `load_memory`: bytes that the process has gained, at most, since before it. `run`,
-`run_odd`: of a picture [1, channels, 1, 1] whose channels lie side by side, or apart, which no
-packed layer takes; some of the result's bytes as hexadecimal text, or the error. `gained`: bytes by
+`run_odd`: of a picture [1, channels, 1, 1] whose channels lie side by side, or apart; `run_alone`:
+of one [channels, 1, 1], which no packed convolution takes; some of the result's bytes as hexadecimal text, or the error. `gained`: bytes by
 now. `away`: bytes of pages that nothing may read, in blocks of at least 4 MB; `away_64k`: in blocks
 of 64 KB. `run_twice`: two threads at once. `truncate`, `overwrite`, `replace`, `remove`: the
 model's file.
@@ -77,14 +77,17 @@ class Program:
         spans = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ---p 0+ 00:00 0\s*$", maps, re.MULTILINE)
         return [int(end, 16) - int(start, 16) for start, end in spans]
 
-    def run(self, step: int = 1) -> str:
+    def run(self, step: int = 1, *, batch: bool = True) -> str:
         """Of a picture whose channels lie `step` numbers apart; of several tensors the second."""
-        call = self.library
-        shape = (ctypes.c_int64 * 4)(1, CHANNELS, 1, 1)
-        strides = (ctypes.c_int64 * 4)(CHANNELS * step, step, step, step)
+        call, sizes = self.library, [CHANNELS, 1, 1]
+        apart = [step, step, step]
+        if batch:
+            sizes, apart = [1, *sizes], [CHANNELS * step, *apart]
+        shape = (ctypes.c_int64 * len(sizes))(*sizes)
+        strides = (ctypes.c_int64 * len(sizes))(*apart)
         span = ctypes.c_size_t(4 * ((CHANNELS - 1) * step + 1))
         given = call.lta_tensor_borrow(
-            _FLOAT32, ctypes.c_size_t(4), shape, strides, self.picture, span, None, None
+            _FLOAT32, ctypes.c_size_t(len(sizes)), shape, strides, self.picture, span, None, None
         )
         assert given, call.lta_last_error()
         arguments, result = (ctypes.c_void_p * 1)(given), ctypes.c_void_p()
@@ -105,6 +108,9 @@ class Program:
 
     def run_odd(self) -> str:
         return self.run(2)
+
+    def run_alone(self) -> str:
+        return self.run(2, batch=False)
 
     def run_twice(self) -> object:
         results: list[str] = []
