@@ -4,10 +4,10 @@
 
 `load`, `load_memory`: bytes that the process has gained, at most, since before it. `run`,
 `run_odd`: of a picture [1, channels, 1, 1] whose channels lie side by side, or apart; `run_alone`:
-of one [channels, 1, 1], which no packed convolution takes; some of the result's bytes as hexadecimal text, or the error. `gained`: bytes by
-now. `away`: bytes of pages that nothing may read, in blocks of at least 4 MB; `away_64k`: in blocks
-of 64 KB. `run_twice`: two threads at once. `truncate`, `overwrite`, `replace`, `remove`: the
-model's file.
+of one [channels, 1, 1], which no packed convolution takes; some of the result's bytes as
+hexadecimal text, or the error. `gained`: bytes by now. `away`: bytes of pages that nothing may
+read, in blocks of at least 4 MB; `away_64k`: in blocks of 64 KB. `run_twice`: two threads at once.
+`truncate`, `overwrite`, `replace`, `remove`: the model's file.
 """
 
 from __future__ import annotations
