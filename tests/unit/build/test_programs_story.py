@@ -35,7 +35,7 @@ shutil.copyfile({str(MODEL)!r}, folder / "canonical.ptl")
     torch="2.13.0", folded=False, rewrites=[], comparison=[], microseconds=None,
     notes=["size 0 of x is always 1"])))
 """
-TORCH = '#!/bin/sh\nif [ "$2" = -c ]; then echo torch 2.13.0; else exec {python} "$@"; fi\n'
+TORCH = '#!/bin/sh\nif [ "$2" = -c ]; then echo torch 2.13.0; else exec "{python}" "$@"; fi\n'
 LOCK = """\
 format: 1
 app: net
