@@ -207,9 +207,17 @@ def test_a_model_without_inputs_of_its_own_takes_those_that_its_app_declares(
     """They may be other ones than it was verified with: what it gives with them is compared."""
     bare = ROOT / "tests/golden/fits/plain.ptl"
     one = delivered(tmp_path / "package", bare, 64 * "0")
+    later = root / "apps/camera/models/classifier.ptl"
+    model = found(root, one)
+    assert isinstance(model, Ready)
+    # those in a later file of it
+    assert (model.like, model.inputs) == (later, None)
+    data = later.read_bytes()
+    shutil.copy(bare, later)
     assert found(root, one) == NotHere(
         "classifier", 64 * "0", "it holds no inputs, and no app here declares any"
     )
+    later.write_bytes(data)
     (root / "apps/camera/app.yaml").write_text(WITH_INPUTS)
     model = found(root, one)
     assert isinstance(model, Ready)
