@@ -141,11 +141,11 @@ def open_archive(file: BinaryIO, place: Place, *, rooted: bool = True) -> Iterat
     try:
         archive = zipfile.ZipFile(file)
     except _ZIP_ERRORS as error:
-        raise _damaged(place, "no zip central directory at the end of the file") from error
+        raise damaged(place, "no zip central directory at the end of the file") from error
     with archive:
         entries = archive.infolist()
         if len(entries) != count:
-            raise _damaged(place, f"{len(entries)} records in a central directory of {count}")
+            raise damaged(place, f"{len(entries)} records in a central directory of {count}")
         _check_sizes(entries, file.seek(0, 2), place)
         root, sizes = _check_paths(entries, place, rooted)
         for entry in entries:
@@ -209,13 +209,13 @@ def _check_end(file: BinaryIO, place: Place) -> int:
         _, count, length, offset, _ = _END.unpack_from(tail, at)
         end = start + at
     except struct.error as error:
-        raise _damaged(place, "no zip central directory at the end of the file") from error
+        raise damaged(place, "no zip central directory at the end of the file") from error
     where = at - _END64_LOCATOR.size
     if where >= _END64.size and tail[where : where + 4] == _LOCATOR_MAGIC:
         _, end = _END64_LOCATOR.unpack_from(tail, where)
         _, count, length, offset = _END64.unpack_from(tail, where - _END64.size)
         if end != start + where - _END64.size or tail[where - _END64.size :][:4] != _END64_MAGIC:
-            raise _damaged(place, "two conflicting central directories")
+            raise damaged(place, "two conflicting central directories")
     if count > MAX_RECORDS:
         raise _oversized(place, f"{count} records", f"{MAX_RECORDS} records")
     if length > MAX_TABLE_BYTES:
@@ -223,14 +223,14 @@ def _check_end(file: BinaryIO, place: Place) -> int:
             place, f"a central directory of {length} bytes", f"{MAX_TABLE_BYTES} bytes"
         )
     if offset + length != end:
-        raise _damaged(place, "a central directory with a wrong offset or size")
+        raise damaged(place, "a central directory with a wrong offset or size")
     return int(count)
 
 
 def _check_sizes(entries: list[zipfile.ZipInfo], file_size: int, place: Place) -> None:
     for entry in entries:
         if entry.compress_type not in _METHODS:
-            raise _damaged(place, f"compression method {entry.compress_type}")
+            raise damaged(place, f"compression method {entry.compress_type}")
     packed = sum(entry.compress_size for entry in entries)
     if packed > file_size:
         # Overlapping records let a small file unpack to a huge one.
@@ -266,7 +266,7 @@ def _check_paths(
         names.add(name.lower())
         sizes[name] = entry.file_size
     if not names:
-        raise _damaged(place, "an archive without records")
+        raise damaged(place, "an archive without records")
     root = roots.pop()
     return f"{root}/" if root else "", sizes
 
@@ -283,16 +283,19 @@ def _check_contents(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, place: Pla
             while piece := record.read(_CHUNK):
                 length += len(piece)
     except _ZIP_ERRORS as error:
-        raise _damaged(place, f"record {entry.filename} does not match its checksum") from error
+        raise damaged(place, f"record {entry.filename} does not match its checksum") from error
     if length != entry.file_size:
-        raise _damaged(place, f"record {entry.filename}: {length} of {entry.file_size} bytes")
+        raise damaged(place, f"record {entry.filename}: {length} of {entry.file_size} bytes")
 
 
-def _damaged(place: Place, seen: str) -> DamagedModelError:
+def damaged(
+    place: Place, seen: str, complete: str = "a complete .ptl archive"
+) -> DamagedModelError:
+    """The error of a file that is less than it was. complete: what it should be."""
     return DamagedModelError(
         "this model is truncated or damaged",
         place=place,
-        expected="a complete .ptl archive",
+        expected=complete,
         seen=seen,
         hint="copy the file again, or export it again",
     )

@@ -139,12 +139,13 @@ def read_model(
 ) -> ModelInfo:
     """What the `.ptl` at `path` names and holds; messages call it `name`, else its path."""
     place = Place(name or str(path))
-    with _opened(path, place) as file:
+    with opened(path, place) as file:
         return _read(file, place, versions)
 
 
 @contextmanager
-def _opened(path: Path, place: Place) -> Iterator[BufferedReader]:
+def opened(path: Path, place: Place, expected: str = "a .ptl file") -> Iterator[BufferedReader]:
+    """A model's file. Raises UnreadableModelError where it cannot be read."""
     try:
         with open_file(path) as file:
             yield file
@@ -152,7 +153,7 @@ def _opened(path: Path, place: Place) -> Iterator[BufferedReader]:
         raise UnreadableModelError(
             "the model cannot be read",
             place=place,
-            expected="a .ptl file",
+            expected=expected,
             seen=error.strerror or type(error).__name__,
             hint="check the path under `models:` in app.yaml, and the file's permissions",
         ) from error
@@ -202,7 +203,7 @@ def read_archive_version(path: Path, name: str | None = None) -> int:
     name: what messages call the file. Raises UnreadableModelError, DamagedModelError.
     """
     place = Place(name or str(path))
-    with _opened(path, place) as file, open_archive(file, place) as archive:
+    with opened(path, place) as file, open_archive(file, place) as archive:
         return _archive_version(archive)
 
 

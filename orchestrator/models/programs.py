@@ -26,15 +26,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.models.archive import Archive, DamagedModelError, NotAModelError, open_archive
-from orchestrator.models.info import UnreadableModelError
+from orchestrator.models.archive import (
+    Archive,
+    DamagedModelError,
+    NotAModelError,
+    damaged,
+    open_archive,
+)
+from orchestrator.models.info import opened
 from orchestrator.models.pickles import UnsafePickleError
 from orchestrator.models.program_text import (
     expression_fault,
     guard_fault,
     spec_fault,
 )
-from orchestrator.system.reading import open_file, parse_json
+from orchestrator.system.reading import parse_json
 from orchestrator.values.methods import Method, Parameter
 from orchestrator.values.operators import OperatorName
 
@@ -147,17 +153,8 @@ class ProgramInfo:
 def read_program(path: Path, *, name: str | None = None) -> ProgramInfo:
     """What the `.pt2` at `path` holds; messages call it `name`, else its path."""
     place = Place(name or str(path))
-    try:
-        with open_file(path) as file:
-            return _read(file, place)
-    except OSError as error:
-        raise UnreadableModelError(
-            "the model cannot be read",
-            place=place,
-            expected="a .pt2 file",
-            seen=error.strerror or type(error).__name__,
-            hint="check the path under `models:` in app.yaml, and the file's permissions",
-        ) from error
+    with opened(path, place, "a .pt2 file") as file:
+        return _read(file, place)
 
 
 def _read(file: BufferedReader, place: Place) -> ProgramInfo:
@@ -265,7 +262,7 @@ def _json(archive: Archive, record: str) -> Any:
     try:
         return parse_json(archive.read(record, _LONGEST_JSON))
     except (ValueError, RecursionError) as error:
-        raise _damaged(archive.place, f"{record}: {str(error)[:200]}") from None
+        raise damaged(archive.place, f"{record}: {str(error)[:200]}", _COMPLETE) from None
 
 
 # --- pickles ---
@@ -290,7 +287,7 @@ def _check_pickle(archive: Archive, record: str) -> None:
             if opcode.name in _BAD_OPCODES:
                 raise _unsafe_pickle(place, record, f"the pickle opcode {opcode.name}")
     except (ValueError, IndexError, OverflowError) as error:
-        raise _damaged(place, f"{record}: {str(error)[:200]}") from None
+        raise damaged(place, f"{record}: {str(error)[:200]}", _COMPLETE) from None
 
 
 def _builds_tensors(name: str) -> bool:
@@ -457,14 +454,4 @@ def _unsafe_pickle(place: Place, record: str, seen: str) -> UnsafePickleError:
         expected=f"only tensors in {record}",
         seen=seen,
         hint="do not load this file anywhere; get the model from its author again",
-    )
-
-
-def _damaged(place: Place, seen: str) -> DamagedModelError:
-    return DamagedModelError(
-        "this model is truncated or damaged",
-        place=place,
-        expected=_COMPLETE,
-        seen=seen,
-        hint="copy the file again, or export it again",
     )

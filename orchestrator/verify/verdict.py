@@ -26,7 +26,7 @@ OTHER_PROCESSOR: Final = (
     " stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the toolchain"
 )
 
-# What a model may raise by itself, and what a library may lack for layouts that nobody traced.
+# What a model may raise by itself, and what says that a library lacks something.
 _OF_THE_MODEL: Final = frozenset({"RUN_FAILED"})
 _LACKING: Final = frozenset({"MISSING_OPERATOR", "MISSING_DTYPE"})
 
@@ -215,7 +215,7 @@ def require_verified(
 
 def _hint(codes: set[str], label: str) -> str:
     app = label.split(":")[0] if label.startswith("//") else label
-    if codes & {"MISSING_OPERATOR", "MISSING_DTYPE"}:
+    if codes & _LACKING:
         return (
             f"trace again: ./orchestrate trace {app}; if the error persists, the inputs do not"
             " reach all code: add inputs, or use `selection: static`"
