@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import get_args
 
 from orchestrator.binary.elf_strip import split
-from orchestrator.build.execute import execute_linked
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.links import library_name, variant_links
-from orchestrator.build.runtime import Runtime
-from orchestrator.build.variants import VariantRequest, plan_all
+from orchestrator.build.executing.execute import execute_linked
+from orchestrator.build.planning.links import library_name, variant_links
+from orchestrator.build.planning.variants import VariantRequest, plan_all
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.errors import OrchestratorError

@@ -23,7 +23,7 @@ from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.render import render
 from benchmarks.scratch import warm_zig
 from benchmarks.steps import ABI, FIRST, ON_REQUEST, STEPS, Bench, Options, in_order
-from orchestrator.build.invocation import load
+from orchestrator.build.workshop.invocation import load
 from orchestrator.cli import make_context
 from orchestrator.compilers.resolve import resolve_toolchain
 from orchestrator.errors import OrchestratorError

@@ -27,7 +27,7 @@ from typing import Any, Final
 from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import run
 from benchmarks.written import write_results
-from orchestrator.build.invocation import load
+from orchestrator.build.workshop.invocation import load
 from orchestrator.cli import make_context
 from orchestrator.system.folders import ensure_folder
 

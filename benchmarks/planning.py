@@ -35,9 +35,9 @@ from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import CommandFailedError
 from benchmarks.scratch import empty_cache
 from benchmarks.written import write_results
-from orchestrator.build.invocation import load
-from orchestrator.build.runtime import Runtime
-from orchestrator.build.trace_identity import tracer_digest
+from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.trace_identity import tracer_digest
 from orchestrator.cli import make_context
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import Registry

@@ -23,9 +23,9 @@ from benchmarks.indexing import index_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.other_runtime import other_runtime_step
 from benchmarks.processes import CommandFailedError, Finished, run
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.links import library_name
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.planning.links import library_name
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.context import Context
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.trace.lock import lock_path, parse_lock

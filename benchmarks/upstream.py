@@ -28,8 +28,8 @@ from benchmarks.third_party import (
     third_party_counts,
     third_party_units,
 )
-from orchestrator.build.invocation import Invocation
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.workshop.invocation import Invocation
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.pytorch.configure import write_configured_headers
 from orchestrator.pytorch.units import GENERATED, UpstreamUnit, upstream_units

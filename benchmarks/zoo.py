@@ -27,19 +27,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.written import write_results
-from orchestrator.build.development import Base, Development, Shard
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.runtime import Runtime
-from orchestrator.build.shard_contents import (
+from orchestrator.build.development.development import Base, Development, Shard
+from orchestrator.build.development.shard_contents import (
     errors_of,
     missing_dtypes,
     missing_operators,
     probable_operators,
     probably_wide,
 )
-from orchestrator.build.shard_files import in_use
-from orchestrator.build.store_in_use import store_in_use
-from orchestrator.build.subject import Subject, file_subject
+from orchestrator.build.development.shard_files import in_use
+from orchestrator.build.development.subject import Subject, file_subject
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.store_in_use import store_in_use
 from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view
 from orchestrator.errors import OrchestratorError

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from orchestrator.build.addon import Addon, Fits, addon
-from orchestrator.build.addon_models import Proof
-from orchestrator.build.invocation import load
-from orchestrator.build.launch import check_launcher
+from orchestrator.build.executing.launch import check_launcher
+from orchestrator.build.shipped.addon import Addon, Fits, addon
+from orchestrator.build.shipped.addon_models import Proof
+from orchestrator.build.workshop.invocation import load
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context

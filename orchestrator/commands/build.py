@@ -10,12 +10,12 @@ from datetime import datetime
 
 from rich.console import Console
 
-from orchestrator.build.build import Built, build
-from orchestrator.build.invocation import load
-from orchestrator.build.launch import check_launcher
-from orchestrator.build.library_rules import require_releasable
-from orchestrator.build.signing_key import check_signing
-from orchestrator.build.traced import require_traced
+from orchestrator.build.delivering.build import Built, build
+from orchestrator.build.delivering.library_rules import require_releasable
+from orchestrator.build.delivering.signing_key import check_signing
+from orchestrator.build.executing.launch import check_launcher
+from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.traced import require_traced
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, valid_labels
 from orchestrator.commands.replay import forget, keep, started

@@ -7,8 +7,8 @@ import sys
 
 from rich.console import Console
 
-from orchestrator.build.canonical import canonical_apps
-from orchestrator.build.invocation import load
+from orchestrator.build.authoring.canonical import canonical_apps
+from orchestrator.build.workshop.invocation import load
 from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger

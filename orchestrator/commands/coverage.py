@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from orchestrator.build.coverage import covered
-from orchestrator.build.invocation import load
+from orchestrator.build.tracing.coverage import covered
+from orchestrator.build.workshop.invocation import load
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context

@@ -14,9 +14,9 @@ from typing import Final
 
 from rich.console import Console
 
-from orchestrator.build.fetch import is_fetched
-from orchestrator.build.model_needs import read_models, unfit, unusable, uses
-from orchestrator.build.offers import offers
+from orchestrator.build.planning.model_needs import read_models, unfit, unusable, uses
+from orchestrator.build.workshop.fetch import is_fetched
+from orchestrator.build.workshop.offers import offers
 from orchestrator.commands.findings import EVERY_BUILD, Finding, Machine, findings
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.runtime_findings import runtime_findings

@@ -10,10 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.build.export import export_bazel
-from orchestrator.build.export_model import ExportedModel, ModelExport, app_of, export_model
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.traced import require_traced
+from orchestrator.build.authoring.export_model import (
+    ExportedModel,
+    ModelExport,
+    app_of,
+    export_model,
+)
+from orchestrator.build.bazel.export import export_bazel
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.traced import require_traced
 from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from orchestrator.build.fetch import (
+from orchestrator.build.workshop.fetch import (
     FetchedRuntime,
     disk_errors_translated,
     fetch_runtimes,

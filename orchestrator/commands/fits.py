@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from orchestrator.build.fits import Runs, fits
-from orchestrator.build.invocation import load
+from orchestrator.build.shipped.fits import Runs, fits
+from orchestrator.build.workshop.invocation import load
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode

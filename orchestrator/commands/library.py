@@ -6,16 +6,16 @@ import argparse
 import json
 from typing import Any, get_args
 
-from orchestrator.build.invocation import load
-from orchestrator.build.launch import check_launcher
-from orchestrator.build.libraries import PreparedLibrary
-from orchestrator.build.make_library_index import (
+from orchestrator.build.executing.launch import check_launcher
+from orchestrator.build.indexing.make_library_index import (
     MadeFeatures,
     MadeLibraryIndex,
     make_features,
     make_library_index,
 )
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.libraries import PreparedLibrary
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
 from orchestrator.commands.views import progress_view, stderr_logger

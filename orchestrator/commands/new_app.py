@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from orchestrator.build.add_app import AppRequest, NewApp, NewModel, add_app
-from orchestrator.build.invocation import load
+from orchestrator.build.authoring.add_app import AppRequest, NewApp, NewModel, add_app
+from orchestrator.build.workshop.invocation import load
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context

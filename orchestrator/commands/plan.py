@@ -6,9 +6,9 @@ import argparse
 
 from rich.console import Console
 
-from orchestrator.build.invocation import load
-from orchestrator.build.plan import planned
-from orchestrator.build.traced import require_traced
+from orchestrator.build.planning.plan import planned
+from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.traced import require_traced
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context

@@ -1,10 +1,10 @@
 """Fast path for no-op builds: replays the last report without planning.
 
 A successful build stores its report in `.orchestrator/last-build.json`, with size, times and inode
-of all files that it depends on (`build/inputs_read.py`) and digests of the environment's variables
-that it used. If all of that is unchanged, and ninja finds no work to do, the next build with the
-same arguments replays the report and says so. Timestamps only decide whether to check more closely;
-content decides what is built.
+of all files that it depends on (`build/delivering/inputs_read.py`) and digests of the environment's
+variables that it used. If all of that is unchanged, and ninja finds no work to do, the next build
+with the same arguments replays the report and says so. Timestamps only decide whether to check more
+closely; content decides what is built.
 
 The variables that count are those that were looked up (`system/environment.py`) and, because
 compilers and models' runs get the whole environment, those that are known to affect them: see
@@ -31,7 +31,7 @@ from orchestrator.system.process import LOCAL, Command
 from orchestrator.system.reading import read_json
 
 if TYPE_CHECKING:
-    from orchestrator.build.inputs_read import InputsRead
+    from orchestrator.build.delivering.inputs_read import InputsRead
 
 _KEPT = "last-build.json"
 _FORMAT = 2

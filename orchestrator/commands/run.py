@@ -7,12 +7,12 @@ import json
 import sys
 from pathlib import Path
 
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.launch import check_launcher
-from orchestrator.build.run import RanModel, run_in_development
-from orchestrator.build.runtime import Runtime
-from orchestrator.build.store_in_use import store_in_use
-from orchestrator.build.subject import Subject, app_subjects, file_subject
+from orchestrator.build.development.run import RanModel, run_in_development
+from orchestrator.build.development.subject import Subject, app_subjects, file_subject
+from orchestrator.build.executing.launch import check_launcher
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.store_in_use import store_in_use
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.runtimes import chosen

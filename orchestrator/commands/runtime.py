@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from orchestrator.build.invocation import load
-from orchestrator.build.launch import check_launcher
-from orchestrator.build.make_index import MadeIndex, make_index
+from orchestrator.build.executing.launch import check_launcher
+from orchestrator.build.indexing.make_index import MadeIndex, make_index
+from orchestrator.build.workshop.invocation import load
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
 from orchestrator.commands.views import progress_view, stderr_logger

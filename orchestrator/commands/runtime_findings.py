@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from orchestrator.build.model_needs import ReadModel, Unfit, VersionUse
+from orchestrator.build.planning.model_needs import ReadModel, Unfit, VersionUse
 from orchestrator.commands.findings import Finding
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import Workspace

@@ -6,7 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from orchestrator.build.invocation import load
+from orchestrator.build.workshop.invocation import load
 from orchestrator.commands.views import stderr_logger
 from orchestrator.compilers.cmake_toolchain import write_toolchain_file
 from orchestrator.compilers.resolve import ResolvedToolchain

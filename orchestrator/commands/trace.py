@@ -8,10 +8,10 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from orchestrator.build.invocation import load
-from orchestrator.build.launch import check_launcher
-from orchestrator.build.store_in_use import store_in_use
-from orchestrator.build.trace import TracedApp, TracedModel, trace_apps
+from orchestrator.build.executing.launch import check_launcher
+from orchestrator.build.tracing.trace import TracedApp, TracedModel, trace_apps
+from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.store_in_use import store_in_use
 from orchestrator.commands.coverage import add_requirement
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns

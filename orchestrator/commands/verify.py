@@ -12,8 +12,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.build.invocation import load
-from orchestrator.build.verify import verify_delivered
+from orchestrator.build.delivering.verify import verify_delivered
+from orchestrator.build.workshop.invocation import load
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context

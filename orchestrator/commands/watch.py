@@ -9,14 +9,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.launch import check_launcher
-from orchestrator.build.run import RanModel, run_in_development
-from orchestrator.build.runtime import Runtime
-from orchestrator.build.store_in_use import store_in_use
-from orchestrator.build.subject import Subject
-from orchestrator.build.trace import trace_apps
-from orchestrator.build.watch import (
+from orchestrator.build.development.run import RanModel, run_in_development
+from orchestrator.build.development.subject import Subject
+from orchestrator.build.development.watch import (
     Round,
     Watched,
     app_round,
@@ -25,6 +20,11 @@ from orchestrator.build.watch import (
     is_whole,
     watched,
 )
+from orchestrator.build.executing.launch import check_launcher
+from orchestrator.build.tracing.trace import trace_apps
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.store_in_use import store_in_use
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.run import add_subject, chosen_app, model_path, report_of
 from orchestrator.commands.runtimes import chosen

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from orchestrator.build.explain import why
-from orchestrator.build.invocation import load
-from orchestrator.build.traced import require_traced
+from orchestrator.build.explaining.explain import why
+from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context

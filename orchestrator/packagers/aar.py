@@ -147,7 +147,7 @@ def _check(variant: AndroidVariant) -> None:
         header.read_text(encoding="utf-8"),
         c_library="bionic",
         holds_cxx_library=variant.facts.stl == "c++_static",
-        # which is allowed to those that it was built for (build/library_rules.py)
+        # which is allowed to those that it was built for (build/delivering/library_rules.py)
         besides=FOR_ADDONS,
     )
     elf.check(library, rules)

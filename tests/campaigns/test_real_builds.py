@@ -18,7 +18,7 @@ import pytest
 from harness import Campaign
 from real import ROOT, orchestrator, workspace_copy
 
-from orchestrator.build.plan import plan_variants
+from orchestrator.build.planning.plan import plan_variants
 from orchestrator.compilers.zig import zig_cache
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import action_graph

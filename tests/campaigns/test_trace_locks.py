@@ -21,7 +21,7 @@ from bounds import bounded
 from harness import Campaign
 from mutations import damaged
 
-from orchestrator.build.trace_identity import vocabulary_of
+from orchestrator.build.workshop.trace_identity import vocabulary_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import UnitFacts, load_index

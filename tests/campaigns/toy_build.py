@@ -19,7 +19,7 @@ with ends_the_process():
     from core_toy import ROOT
     from toy_workspace import toy_invocation, toy_runtime
 
-    from orchestrator.build.execute import execute_actions
+    from orchestrator.build.executing.execute import execute_actions
     from orchestrator.errors import OrchestratorError
     from orchestrator.system.folders import ensure_folder
     from orchestrator.system.workspace_lock import workspace_lock

@@ -23,9 +23,9 @@ import yaml
 from real import ROOT
 from zig_tool import zig
 
-from orchestrator.build.execute import Execution, execute_actions
-from orchestrator.build.invocation import load
-from orchestrator.build.variants import VariantRequest, spec_of
+from orchestrator.build.executing.execute import Execution, execute_actions
+from orchestrator.build.planning.variants import VariantRequest, spec_of
+from orchestrator.build.workshop.invocation import load
 from orchestrator.codegen.projection import projection_text
 from orchestrator.context import Context
 from orchestrator.execute.ninja_progress import parse_status

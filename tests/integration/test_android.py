@@ -15,9 +15,9 @@ from elftools.elf.elffile import ELFFile
 from real import orchestrator, workspace_copy
 
 from orchestrator.binary.elf_symbols import defined_symbols, needed_libraries
-from orchestrator.build.compare import unregistered
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.plan import Variant, plan_variants
+from orchestrator.build.delivering.compare import unregistered
+from orchestrator.build.planning.plan import Variant, plan_variants
+from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.context import Context
 from orchestrator.execute.ninja_file import Tools, ninja_text

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from real import ROOT, workspace_copy
 
-from orchestrator.build.invocation import load
-from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.planning.plan import Variant, plan_variants
+from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.cli import make_context
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph

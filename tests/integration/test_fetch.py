@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cmake import CMAKE_BIN_DIR
 
-from orchestrator.build.fetch import FetchedRuntime, fetch_runtime, read_marker
+from orchestrator.build.workshop.fetch import FetchedRuntime, fetch_runtime, read_marker
 from orchestrator.context import Context
 from orchestrator.load.workspace import load_config
 from orchestrator.pytorch.configure import configured_headers

@@ -10,7 +10,7 @@ import pytest
 from real import ROOT
 from torch_python import torch_python
 
-from orchestrator.build.elementwise import all_sources
+from orchestrator.build.workshop.elementwise import all_sources
 from orchestrator.load.workspace import load_workspace
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from real import ROOT
 
-from orchestrator.build.action_details import shared_details
-from orchestrator.build.execute import shards_of
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.native import NATIVE
-from orchestrator.build.plan import plan_variants
+from orchestrator.build.executing.execute import shards_of
+from orchestrator.build.explaining.action_details import shared_details
+from orchestrator.build.planning.plan import plan_variants
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.native import NATIVE
 from orchestrator.cli import make_context
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.plan.graph import action_graph, texts_of

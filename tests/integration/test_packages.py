@@ -22,7 +22,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from real import ROOT, V1_13, models_of, orchestrator, workspace_copy
 from zig_tool import zig
 
-from orchestrator.build.fetch import tree_folder
+from orchestrator.build.workshop.fetch import tree_folder
 from orchestrator.load.workspace import load_workspace
 
 pytestmark = pytest.mark.real

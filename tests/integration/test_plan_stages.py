@@ -8,11 +8,11 @@ import core_toy
 import pytest
 from refused import RefusingRunner, effects_refused
 
-from orchestrator.build.invocation import Invocation, invocation
-from orchestrator.build.links import links_of
-from orchestrator.build.plan import plan_variants, planned, variant_requests
-from orchestrator.build.traced import read_traces
-from orchestrator.build.variants import plan_objects, plan_units, registration_units
+from orchestrator.build.planning.links import links_of
+from orchestrator.build.planning.plan import plan_variants, planned, variant_requests
+from orchestrator.build.planning.variants import plan_objects, plan_units, registration_units
+from orchestrator.build.workshop.invocation import Invocation, invocation
+from orchestrator.build.workshop.traced import read_traces
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.values.labels import VariantLabel
 

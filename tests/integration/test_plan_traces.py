@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from real import ROOT
 
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.plan import Variant, plan_variants
+from orchestrator.build.planning.plan import Variant, plan_variants
+from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.cli import make_context
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph

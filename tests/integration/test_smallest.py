@@ -13,7 +13,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from real import ROOT, consume, orchestrator, workspace_copy
 
-from orchestrator.build.invocation import load
+from orchestrator.build.workshop.invocation import load
 from orchestrator.cli import make_context
 from orchestrator.values.operators import OperatorName as Op
 

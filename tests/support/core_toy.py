@@ -12,8 +12,8 @@ from pathlib import Path
 
 from zig_tool import HOST_TARGET, zig
 
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.cli import make_context
 from orchestrator.codegen.projection import projection_text
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex, UnitFacts

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.pytorch.units import runtime_units
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)

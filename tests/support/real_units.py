@@ -9,9 +9,9 @@ from types import TracebackType
 
 from core_toy import this_checkout
 
-from orchestrator.build.execute import execute_actions
-from orchestrator.build.invocation import load
-from orchestrator.build.make_index import index_spec
+from orchestrator.build.executing.execute import execute_actions
+from orchestrator.build.indexing.make_index import index_spec
+from orchestrator.build.workshop.invocation import load
 from orchestrator.codegen.projection import index_text
 from orchestrator.index.model import UnitFacts
 from orchestrator.plan.flags import Purpose

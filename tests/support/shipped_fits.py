@@ -9,7 +9,7 @@ from functools import cache
 from shipped_index import kernels_for, shipped, shipped_spec
 from variants import planner
 
-from orchestrator.build.runtime_index import whole_index
+from orchestrator.build.workshop.runtime_index import whole_index
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.plan.variant import VariantPlan
@@ -46,7 +46,7 @@ def plan_of(traces: Iterable[Trace], policy: SelectionPolicy = "guarded") -> Var
 
 
 def planned(selection: Selection) -> VariantPlan:
-    """The plan of a library with this selection, as `build/plan.py` wants it."""
+    """The plan of a library with this selection, as `build/planning/plan.py` wants it."""
     roots = selection.root_operators
     lean = frozenset(rule.unit for rule in DIALECT.facts.include if rule.unless)
     spec = replace(shipped_spec(roots), dispatch="direct", lean=lean)
@@ -64,7 +64,7 @@ def plan_with(plan: VariantPlan, trace: Trace, *, traced: bool = True) -> Varian
 
 
 def offer_of(plan: VariantPlan, models: Sequence[str] = ()) -> Offer:
-    """What its manifest would say (`build/deliver.py`)."""
+    """What its manifest would say (`build/delivering/deliver.py`)."""
     selection = plan.selection
     kernels = kernels_for(selection.root_operators)
     units = shipped().units

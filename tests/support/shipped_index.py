@@ -8,8 +8,8 @@ from pathlib import Path
 
 from core_toy import spec
 
-from orchestrator.build.native import own_native_files
-from orchestrator.build.prepare import looked_up, own_headers_of, unity_rules
+from orchestrator.build.workshop.native import own_native_files
+from orchestrator.build.workshop.prepare import looked_up, own_headers_of, unity_rules
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.index.model import RuntimeIndex, load_index
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec

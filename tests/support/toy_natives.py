@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.build.native import own_native_files
+from orchestrator.build.workshop.native import own_native_files
 from orchestrator.plan.native_files import NativeFiles, native_files
 
 

@@ -19,11 +19,11 @@ from typing import Any, cast
 from core_toy import ROOT
 from toy_workspace import toy_context, toy_runtime
 
-from orchestrator.build import development, shard_files
-from orchestrator.build.addon_link import AddonObjects
-from orchestrator.build.development import Development
-from orchestrator.build.invocation import invocation
-from orchestrator.build.shard_files import forget_old, in_use
+from orchestrator.build.development import development, shard_files
+from orchestrator.build.development.addon_link import AddonObjects
+from orchestrator.build.development.development import Development
+from orchestrator.build.development.shard_files import forget_old, in_use
+from orchestrator.build.workshop.invocation import invocation
 from orchestrator.load.workspace import load_workspace
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.workspace_lock import workspace_lock

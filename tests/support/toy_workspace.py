@@ -14,10 +14,10 @@ from core_toy import FACTS, ROOT, make_index
 from shipped_index import shipped, shipped_facts
 from toy_natives import natives
 
-from orchestrator.build.fetch import FetchedRuntime
-from orchestrator.build.invocation import Invocation, invocation
-from orchestrator.build.runtime import Runtime
-from orchestrator.build.runtime_index import with_ours
+from orchestrator.build.workshop.fetch import FetchedRuntime
+from orchestrator.build.workshop.invocation import Invocation, invocation
+from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.runtime_index import with_ours
 from orchestrator.compilers.capabilities import Capabilities
 from orchestrator.compilers.driver import Driver, Tools
 from orchestrator.compilers.resolve import ResolvedToolchain

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from orchestrator.build.launch import zig_link
+from orchestrator.build.executing.launch import zig_link
 from orchestrator.compilers.environment import own_environment
 from orchestrator.compilers.zig import zig_library
 from orchestrator.load.workspace import load_workspace

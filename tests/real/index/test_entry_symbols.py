@@ -8,8 +8,8 @@ import pytest
 from core_toy import ROOT
 from real_units import RealUnits
 
-from orchestrator.build.runtime_index import shipped_index
-from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES
+from orchestrator.build.planning.variants import LIBRARY_SOURCES, TRACER_SOURCES
+from orchestrator.build.workshop.runtime_index import shipped_index
 from orchestrator.index.entry import load_entry, undefined_symbols
 from orchestrator.load.workspace import load_config
 

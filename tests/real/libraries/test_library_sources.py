@@ -10,7 +10,7 @@ from core_toy import ROOT, real_runtime
 from real_units import RealUnits
 from shipped_library import INT8, PROCESSORS, WANTED, shipped
 
-from orchestrator.build.make_library_index import known_symbols
+from orchestrator.build.indexing.make_library_index import known_symbols
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.index.model import UnitFacts
 from orchestrator.index.objects import ObjectFacts, read_object

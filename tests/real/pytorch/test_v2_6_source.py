@@ -14,9 +14,9 @@ from core_toy import real_runtime
 from real_units import OPEN, RealUnits
 from zig_tool import zig
 
-from orchestrator.build.fetch import FetchedRuntime
-from orchestrator.build.native import NATIVE, own_native_files
-from orchestrator.build.prepare import own_flags_of
+from orchestrator.build.workshop.fetch import FetchedRuntime
+from orchestrator.build.workshop.native import NATIVE, own_native_files
+from orchestrator.build.workshop.prepare import own_flags_of
 from orchestrator.plan.native_files import variable_path
 from orchestrator.plan.variant import index_unit
 from orchestrator.pytorch.configure import configured_headers

@@ -50,7 +50,7 @@ from benchmarks.third_party import (
     third_party_units,
 )
 from benchmarks.upstream import choose, first_error, selected_operators, upstream_flags
-from orchestrator.build.invocation import load
+from orchestrator.build.workshop.invocation import load
 from orchestrator.cli import make_context
 from orchestrator.libraries.declared import load_library
 from orchestrator.pytorch.units import UpstreamUnit

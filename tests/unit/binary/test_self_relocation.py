@@ -17,9 +17,9 @@ from package_toy import BUILD_ID
 from toy_workspace import toy_invocation, toy_runtime
 
 from orchestrator.binary.elf import ElfRules, UnrelocatedError, check
-from orchestrator.build.links import variant_links
-from orchestrator.build.native import NATIVE
-from orchestrator.build.variants import SELF_RELOCATION, runtime_library
+from orchestrator.build.planning.links import variant_links
+from orchestrator.build.planning.variants import SELF_RELOCATION, runtime_library
+from orchestrator.build.workshop.native import NATIVE
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.load.workspace import load_workspace

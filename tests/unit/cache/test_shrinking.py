@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.build.execute import object_store
-from orchestrator.build.invocation import Invocation, load
-from orchestrator.build.store_in_use import store_in_use
+from orchestrator.build.executing.execute import object_store
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.build.workshop.store_in_use import store_in_use
 from orchestrator.cache.pruning import PRUNED, TEXTS, Removed, entries, prune_texts, shrink
 from orchestrator.cache.store import ObjectStore
 from orchestrator.commands.cache import _WHAT

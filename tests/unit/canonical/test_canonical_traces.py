@@ -9,7 +9,7 @@ import pytest
 from canonical_toy import INPUTS, MADE, ORIGINAL, digest, lock, workspace
 from toy_workspace import toy_invocation
 
-from orchestrator.build.canonical import CanonicalPlaceError, canonical_apps, rounded_up
+from orchestrator.build.authoring.canonical import CanonicalPlaceError, canonical_apps, rounded_up
 from orchestrator.canonical.lock import CanonicalChangedError, write_canonical
 from orchestrator.load.declared import App
 from orchestrator.values.trace import TraceIdentity

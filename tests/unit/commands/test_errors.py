@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from orchestrator.build.explain import Answer
+from orchestrator.build.explaining.explain import Answer
 from orchestrator.commands.views import stderr_logger
 from orchestrator.errors import OrchestratorError, Place, visible
 from orchestrator.report.table import BuildReport, VariantReport, plain, show

@@ -17,12 +17,12 @@ from test_output_schemas import ERROR, faults
 from toy_workspace import toy_runtime
 
 from orchestrator import cli
-from orchestrator.build.addon import Addon, Fits
-from orchestrator.build.addon_models import Proof
-from orchestrator.build.export_model import ExportedModel
-from orchestrator.build.make_index import MadeIndex
-from orchestrator.build.make_library_index import MadeFeatures, MadeLibraryIndex
-from orchestrator.build.runtimes import Runtimes
+from orchestrator.build.authoring.export_model import ExportedModel
+from orchestrator.build.indexing.make_index import MadeIndex
+from orchestrator.build.indexing.make_library_index import MadeFeatures, MadeLibraryIndex
+from orchestrator.build.shipped.addon import Addon, Fits
+from orchestrator.build.shipped.addon_models import Proof
+from orchestrator.build.workshop.runtimes import Runtimes
 from orchestrator.commands import addon, export, library, runtime
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT

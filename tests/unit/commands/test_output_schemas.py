@@ -17,11 +17,11 @@ from test_report_plan import toy
 from test_table import PACKAGES, REPORT
 
 from orchestrator import cli
-from orchestrator.build.explain import Answer
-from orchestrator.build.keep_going import failed_row
-from orchestrator.build.runtimes import Runtimes
-from orchestrator.build.toolchains import Toolchains
-from orchestrator.build.trace import TracedApp, TracedModel
+from orchestrator.build.delivering.keep_going import failed_row
+from orchestrator.build.explaining.explain import Answer
+from orchestrator.build.tracing.trace import TracedApp, TracedModel
+from orchestrator.build.workshop.runtimes import Runtimes
+from orchestrator.build.workshop.toolchains import Toolchains
 from orchestrator.ci.jobs import Job, Matrix
 from orchestrator.commands import COMMANDS, coverage, toolchain, verify, why
 from orchestrator.commands import explain as explain_command

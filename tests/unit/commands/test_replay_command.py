@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import cli
-from orchestrator.build.inputs_read import InputsRead
+from orchestrator.build.delivering.inputs_read import InputsRead
 from orchestrator.commands import replay as unchanged
 from orchestrator.commands.replay import difference, forget, keep, replay_last_build, started
 from orchestrator.system.environment import Environment

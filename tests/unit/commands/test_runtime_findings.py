@@ -10,7 +10,7 @@ from test_load import good_workspace
 from test_output_schemas import faults
 
 from orchestrator import cli
-from orchestrator.build.model_needs import ReadModel, Unfit, VersionUse
+from orchestrator.build.planning.model_needs import ReadModel, Unfit, VersionUse
 from orchestrator.commands.findings import Finding
 from orchestrator.commands.runtime_findings import runtime_findings
 from orchestrator.errors import OrchestratorError

@@ -13,12 +13,12 @@ from typing import Any, cast
 import pytest
 from toy_workspace import toy_runtime
 
-from orchestrator.build.development import NoDevelopmentLibraryError
-from orchestrator.build.run import RanModel, RunFailedError
-from orchestrator.build.runtimes import Runtimes
-from orchestrator.build.subject import Subject
-from orchestrator.build.trace import TracedApp
-from orchestrator.build.watch import is_whole, watched
+from orchestrator.build.development.development import NoDevelopmentLibraryError
+from orchestrator.build.development.run import RanModel, RunFailedError
+from orchestrator.build.development.subject import Subject
+from orchestrator.build.development.watch import is_whole, watched
+from orchestrator.build.tracing.trace import TracedApp
+from orchestrator.build.workshop.runtimes import Runtimes
 from orchestrator.cli import make_context
 from orchestrator.commands import watch
 from orchestrator.errors import ExitCode, OrchestratorError
@@ -115,7 +115,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Worl
 
         for name in ("on", "of"):
             monkeypatch.setattr(Runtimes, name, lambda *_: runtime)
-        monkeypatch.setattr("orchestrator.build.watch.app_subject", subject)
+        monkeypatch.setattr("orchestrator.build.development.watch.app_subject", subject)
         monkeypatch.setattr(watch, "run_in_development", one.run)
         edge = Edge(state_of, lambda: one.time, one.wait)
         monkeypatch.setattr(watch, "Watcher", lambda whole: Watcher(whole, edge))
@@ -182,7 +182,7 @@ def test_a_round_loads_the_workspace_once(
         loads.append(root)
         return load_workspace(root, env)
 
-    monkeypatch.setattr("orchestrator.build.invocation.load_workspace", counted)
+    monkeypatch.setattr("orchestrator.build.workshop.invocation.load_workspace", counted)
     one: World = world(lambda: one.save("one", b"5"), lambda: one.save("two", b"6"))
     assert one.watch() == ExitCode.OK
     assert len(one.ran) == 4
@@ -302,7 +302,7 @@ def test_files_of_inputs_are_watched(
     one.inputs = ["apps/toy/image.npy"]
     monkeypatch.chdir(one.root)
     monkeypatch.setattr(
-        "orchestrator.build.watch.file_subject",
+        "orchestrator.build.development.watch.file_subject",
         lambda _here, _runtime, path, _inputs: Subject(
             "one", path, ModelConfig(file="one.ptl"), None, cast(Any, NO_OPERATORS)
         ),

@@ -27,9 +27,9 @@ from written_lists import write_lists
 
 from orchestrator.binary import elf
 from orchestrator.binary.elf_symbols import defined_symbols
-from orchestrator.build.licences import source_of
-from orchestrator.build.links import extensible_script, variant_links
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.delivering.licences import source_of
+from orchestrator.build.planning.links import extensible_script, variant_links
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.compilers.relink import exported_name
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,

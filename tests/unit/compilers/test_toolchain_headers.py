@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from core_toy import ROOT
 
-from orchestrator.build.native import NATIVE, own_native_files
-from orchestrator.build.variants import identity_with_headers
+from orchestrator.build.planning.variants import identity_with_headers
+from orchestrator.build.workshop.native import NATIVE, own_native_files
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     compiler_environment,

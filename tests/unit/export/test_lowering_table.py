@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.build.offers import offers
+from orchestrator.build.workshop.offers import offers
 from orchestrator.export.lowering_table import LOWERINGS, lowered_for
 from orchestrator.values.operators import OperatorName
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from core_toy import compile_file, compile_text
 
-from orchestrator.build.make_index import UnitNotInRuntimeError, require_known
+from orchestrator.build.indexing.make_index import UnitNotInRuntimeError, require_known
 from orchestrator.index.attribution import UnitNotRenewableError, build_index, renew_units
 from orchestrator.index.model import COMDAT, RuntimeIndex, UnitFacts, load_index, save_index
 from orchestrator.index.objects import ObjectUnreadableError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from core_toy import ROOT, compile_text
 
-from orchestrator.build.runtime_index import shipped_index
+from orchestrator.build.workshop.runtime_index import shipped_index
 from orchestrator.index.entry import (
     Entry,
     entry_text,

@@ -15,7 +15,7 @@ from core_toy import make_index
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.build.runtime_index import shipped_index
+from orchestrator.build.workshop.runtime_index import shipped_index
 from orchestrator.index.model import (
     COMDAT,
     IndexUnreadableError,

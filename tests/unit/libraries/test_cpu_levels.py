@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator.build.native import NATIVE
+from orchestrator.build.workshop.native import NATIVE
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.libraries.declared import load_library
 from orchestrator.libraries.features import at_levels, load_features

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from shipped_library import CONVOLUTION, INT8, PROCESSORS, WANTED, shipped
 
-from orchestrator.build.native import NATIVE
+from orchestrator.build.workshop.native import NATIVE
 from orchestrator.index.model import IndexUnreadableError
 from orchestrator.libraries.declared import LibraryData, load_library
 from orchestrator.libraries.features import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from zig_tool import zig
 
-from orchestrator.build.native import NATIVE
+from orchestrator.build.workshop.native import NATIVE
 
 # What the header includes of PyTorch's: of it it needs one number.
 C10 = {

@@ -8,7 +8,7 @@ import pytest
 from shipped_index import shipped, shipped_kernels
 from zig_tool import zig
 
-from orchestrator.build.native import NATIVE
+from orchestrator.build.workshop.native import NATIVE
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core_toy import CONVOLUTION, CORE, GUARD, LINEAR, MINIZ, REGISTER_CPU, make_index
 
-from orchestrator.build.addon_link import Extended
+from orchestrator.build.development.addon_link import Extended
 from orchestrator.compilers.relink import EXPORTED, exported_name
 from orchestrator.deliver.rules import FOR_ADDONS
 from orchestrator.index.model import Registration

@@ -11,7 +11,7 @@ from core_toy import FACTS, LINEAR, make_index, spec
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 from toy_natives import natives
 
-from orchestrator.build.native import own_header, own_native_files
+from orchestrator.build.workshop.native import own_header, own_native_files
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.anchors import ANCHOR_HEADER, anchored
 from orchestrator.plan.graph import VariantObjects, native_compiles, registration_compiles

@@ -11,7 +11,7 @@ import pytest
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 from toy_natives import natives
 
-from orchestrator.build.prepare import own_variables, precompiled_folder
+from orchestrator.build.workshop.prepare import own_variables, precompiled_folder
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import VariantObjects, action_graph, native_compiles
 from orchestrator.plan.own_folders import objects_in_own_folders

@@ -20,9 +20,9 @@ from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
 from zig_tool import zig
 
-from orchestrator.build.invocation import Invocation
-from orchestrator.build.licences import held_parts, licences, of_linked, source_of
-from orchestrator.build.runtime import Runtime
+from orchestrator.build.delivering.licences import held_parts, licences, of_linked, source_of
+from orchestrator.build.workshop.invocation import Invocation
+from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.compilers.driver import LinkedPart
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.zig_cxx import LINK_FLAGS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.build.native import own_native_files
-from orchestrator.build.prepare import own_headers_of
+from orchestrator.build.workshop.native import own_native_files
+from orchestrator.build.workshop.prepare import own_headers_of
 from orchestrator.libraries.features import headers_of_units
 from orchestrator.pytorch.dialects import load_version
 

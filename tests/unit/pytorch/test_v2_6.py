@@ -8,7 +8,7 @@ from core_toy import real_runtime
 from variants import plans
 from variants import rule as rule_of
 
-from orchestrator.build.native import own_native_files
+from orchestrator.build.workshop.native import own_native_files
 from orchestrator.pytorch.v1_13.dialect import DIALECT as OLDER
 from orchestrator.pytorch.v2_6.dialect import DIALECT
 

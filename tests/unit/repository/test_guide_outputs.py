@@ -23,7 +23,7 @@ from test_explanation import NEW, OLD, log
 from test_load import good_workspace
 
 from orchestrator import cli
-from orchestrator.build.trace import TracedApp, TracedModel
+from orchestrator.build.tracing.trace import TracedApp, TracedModel
 from orchestrator.commands import trace, verify
 from orchestrator.errors import Place
 from orchestrator.execute.action_log import BuildLogs

@@ -19,7 +19,7 @@ OWNERS = ("platforms/", "compilers/", "values/config.py")
 # The words in other modules, and what they are there.
 OTHERS = {
     # the format of a package names its platform itself
-    "build/variants.py": {"ios": "libc++'s src/ios.cpp"},
+    "build/planning/variants.py": {"ios": "libc++'s src/ios.cpp"},
     "packagers/aar.py": {"bionic": "the C library of every AAR"},
     "packagers/xcframework.py": {"ios": "SupportedPlatform of its Info.plist"},
     "plan/flags.py": {"linux": "a default"},

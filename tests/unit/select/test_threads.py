@@ -7,7 +7,7 @@ from dataclasses import replace
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 from toy_natives import natives
 
-from orchestrator.build.native import own_header, own_native_files
+from orchestrator.build.workshop.native import own_header, own_native_files
 from orchestrator.plan.graph import threads_compile
 from orchestrator.plan.planner import Planner, parallel_units
 from orchestrator.plan.variant import RuntimeFacts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.build.fetch import MARKER, read_marker
-from orchestrator.build.public_headers import _read as stored_headers
+from orchestrator.build.delivering.public_headers import _read as stored_headers
+from orchestrator.build.workshop.fetch import MARKER, read_marker
 from orchestrator.commands.replay import replay_last_build
 from orchestrator.compilers.capabilities import _read as stored_capabilities
 from orchestrator.compilers.zig_wheel import _read as stored_zig

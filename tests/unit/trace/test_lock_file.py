@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from shipped_index import VERSION, shipped
 from trace_toy import DIGEST, IDENTITY, RESULT, RUN, RUNS, TRACE
 
-from orchestrator.build.trace_identity import vocabulary_of
+from orchestrator.build.workshop.trace_identity import vocabulary_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.trace.form import Vocabulary

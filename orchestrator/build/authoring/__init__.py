@@ -1,0 +1,1 @@
+"""New apps, exported and canonical models."""

@@ -1,0 +1,1 @@
+"""Variants as a Bazel workspace."""

@@ -1,0 +1,1 @@
+"""Libraries and packages, linked, verified and put into dist/."""

@@ -1,0 +1,1 @@
+"""The library of `run` and `watch`: a base and its shards."""

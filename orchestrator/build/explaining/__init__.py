@@ -1,0 +1,1 @@
+"""Why a library has something, and why an action runs."""

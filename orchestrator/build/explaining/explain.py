@@ -1,0 +1,101 @@
+"""Answers why something is in a variant: from its traces, its selection and the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.build.planning.plan import Variant, plan_variants
+from orchestrator.build.tracing.coverage import unrun_calls
+from orchestrator.build.workshop.invocation import Invocation
+from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.errors import OrchestratorError, visible
+from orchestrator.select.why import Explainer, of_selection, overloads
+from orchestrator.values.labels import VariantLabel
+from orchestrator.values.names import nearest
+from orchestrator.values.operators import OperatorName
+
+
+class UnknownSubjectError(OrchestratorError):
+    """Nothing of this name is known of the runtime."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Why `subject` is in a variant; without lines it is not in it."""
+
+    label: VariantLabel
+    subject: str
+    lines: tuple[str, ...]
+
+    def text(self) -> str:
+        """The answer as plain text; ends with a newline. Control characters in names are made
+        visible."""
+        if not self.lines:
+            return f"{self.subject} is not in {self.label}: nothing that is selected needs it\n"
+        details = "".join(f"  {visible(line)}\n" for line in self.lines)
+        return f"{self.subject} is in {self.label}\n{details}"
+
+
+def why(here: Invocation, label: VariantLabel, subject: str) -> Answer:
+    """Why an operator, a unit, a kernel tag, a class, a feature or a symbol is in a variant.
+
+    Raises UnknownSubjectError, and what reading traces and planning raise.
+    """
+    (variant,) = plan_variants(here, [label], generate=False)
+    return _answer(here, here.runtimes.of(label.app), label, variant, subject)
+
+
+def _answer(
+    here: Invocation, runtime: Runtime, label: VariantLabel, variant: Variant, subject: str
+) -> Answer:
+    index = runtime.index
+    explainer = _explainer(here, runtime, variant)
+    if operators := overloads(subject, runtime.kernels.by_operator):
+        lines = explainer.operators(operators, variant.traces)
+    elif any(unit.path == subject for unit in index.units):
+        lines = explainer.unit(subject)
+    elif any(subject in (*unit.tags, *unit.classes, *unit.features) for unit in index.units):
+        lines = of_selection(subject, variant.selection)
+    elif any(name.split("@", 1)[0] == subject for name in index.names):
+        lines = explainer.symbol(subject)
+    elif operators := overloads(f"aten::{subject}", runtime.kernels.by_operator):
+        lines = explainer.operators(operators, variant.traces)
+    else:
+        raise _unknown(runtime, subject)
+    return Answer(label, subject, tuple(lines))
+
+
+def _explainer(here: Invocation, runtime: Runtime, variant: Variant) -> Explainer:
+    kernels = runtime.kernels_for(variant.selection.root_operators)
+    spec = variant.objects.plan.spec
+    return Explainer(
+        runtime.index,
+        kernels,
+        variant.selection,
+        runtime.planner.walk(kernels, variant.selection, spec),
+        runtime.facts.always_for(spec.purpose),
+        lambda model, operator: _unrun(here, variant, model, operator),
+        variant.app.config.extra,
+    )
+
+
+def _unrun(
+    here: Invocation, variant: Variant, model: str, operator: OperatorName
+) -> tuple[str, ...]:
+    """Where a model calls an operator and its inputs do not."""
+    traced = zip(variant.app.config.models, variant.traces, strict=True)
+    declared, trace = next((one, trace) for one, trace in traced if trace.model == model)
+    return unrun_calls(here, variant.app, declared, trace, operator)
+
+
+def _unknown(runtime: Runtime, subject: str) -> UnknownSubjectError:
+    units = runtime.index.units
+    inside = [unit.path for unit in units if unit.path.endswith(f"/{subject}")]
+    tags = {tag for unit in units for tag in unit.tags}
+    known = [*runtime.kernels.by_operator, *(unit.path for unit in units), *sorted(tags)]
+    like = inside[0] if inside else nearest(subject, known)
+    return UnknownSubjectError(
+        f"PyTorch {runtime.version.version} has nothing of the name `{subject}`",
+        expected="an operator, a unit's path, a kernel tag, a class, a feature or a mangled symbol",
+        hint=f"did you mean `{like}`?" if like else None,
+    )

@@ -1,0 +1,1 @@
+"""The indices of runtimes and kernel libraries, which maintainers make."""

@@ -1,0 +1,1 @@
+"""Each variant's selection, units and links, without building."""

@@ -1,0 +1,1 @@
+"""Traces, recorded in the development library or in an app's tracer."""

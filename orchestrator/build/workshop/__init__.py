@@ -1,0 +1,1 @@
+"""The declarations, and finders of what is here: toolchains, runtimes, models."""
