@@ -20,7 +20,6 @@ from orchestrator.build.executing.execute import (
     linking_environment,
     require_success,
 )
-from orchestrator.build.executing.stored_links import own_steps
 from orchestrator.build.planning.variants import RUNTIME_LIBRARY_SOURCES, own_texts
 from orchestrator.build.workshop.invocation import Invocation, Prepared
 from orchestrator.build.workshop.native import NATIVE
@@ -28,6 +27,7 @@ from orchestrator.codegen.projection import projection_text
 from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
 from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.codegen.units import unit_of
+from orchestrator.compilers.own_steps import own_steps
 from orchestrator.compilers.relink import CXX_ARCHIVES, EMULATED, exported_name
 from orchestrator.compilers.resolve import ResolvedToolchain, zig_caches
 from orchestrator.compilers.zig_results import note_results

@@ -36,7 +36,7 @@ from orchestrator.build.development.shard_parts import (
     parts_of,
     remember_groups,
 )
-from orchestrator.build.executing.execute import View, execute_linked, object_store
+from orchestrator.build.executing.execute import View, execute_linked
 from orchestrator.build.planning.links import DevelopmentLinks, development_links
 from orchestrator.build.planning.variants import (
     VariantRequest,
@@ -231,7 +231,7 @@ class Development:
         objects = replace(objects, texts={**objects.texts, exports: script})
         links = development_links(self.plain, NAME, objects, exports)
         library, runner = (Path(runtime.fill(link.output)) for link in (links.shared, links.runner))
-        store = object_store(self.here)
+        store = self.here.store
         stored = {
             _stored(f"{links.build_id}-base", ".so"): library,
             _stored(f"{links.build_id}-driver", ".run"): runner,
@@ -380,7 +380,7 @@ class Development:
         """Have the shard of this key at `path`: from the store, else made. Whether it came from the
         store; `now` gets the names of the units that are compiled."""
         base = self.base
-        store, name = object_store(self.here), _stored(key, ".so")
+        store, name = self.here.store, _stored(key, ".so")
         restored = store.restore({name: path})
         self._report_damaged(restored.damaged)
         if restored.present:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections import defaultdict
@@ -23,7 +22,6 @@ from orchestrator.build.executing.linked import (
 )
 from orchestrator.build.executing.stored_links import StoredLinks, deciding
 from orchestrator.build.workshop.invocation import Invocation
-from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     checked_environment,
@@ -255,20 +253,6 @@ def require_success(here: Invocation, graph: ActionGraph, execution: Execution) 
         raise failure_error(result, names_of(here, graph), result.actions, log)
 
 
-def object_store(here: Invocation) -> ObjectStore:
-    """The user's cache; behind it a folder of the workspace, for a cache that is read-only."""
-    folders = (here.context.cache, here.context.state / "store")
-    return ObjectStore(folders, here.stored_in)
-
-
-def stored_name(here: Invocation, output: str) -> str:
-    """What the store calls an object or precompiled header (`$state/...`, `$pch/...`)."""
-    if output.startswith("$state/"):
-        return output.removeprefix("$state/")
-    folder, _, name = output.partition("/")
-    return f"{os.path.relpath(here.runtimes.fill(folder), here.context.state)}/{name}"
-
-
 def _restored(here: Invocation, outputs: Iterable[str]) -> dict[str, str]:
     """Those of the objects and precompiled headers that are in the workspace now, checked, and
     their sha256.
@@ -276,9 +260,9 @@ def _restored(here: Invocation, outputs: Iterable[str]) -> dict[str, str]:
     Any other file with one of their names, for example a half-written one, is removed. Ask only for
     headers that something is compiled with: one has hundreds of megabytes to check.
     """
-    names = {stored_name(here, output): output for output in outputs}
+    names = {here.runtimes.stored_name(output): output for output in outputs}
     wanted = {name: Path(here.runtimes.fill(output)) for name, output in names.items()}
-    restored = object_store(here).restore(wanted)
+    restored = here.store.restore(wanted)
     _tell_damaged(here, restored.damaged, "object", "compiled")
     return {names[name]: digest for name, digest in restored.digests.items()}
 
@@ -339,7 +323,7 @@ def stored_links(
 
     texts: of files that links read and that may not be written yet
     """
-    links, store, environment = tuple(links), object_store(here), link_environment(here)
+    links, store, environment = tuple(links), here.store, link_environment(here)
     return StoredLinks(here, links, store, environment, note, dict(objects), texts or {})
 
 
@@ -360,13 +344,13 @@ class _Keeper:
     """
 
     def __init__(self, here: Invocation, graph: ActionGraph, present: Collection[str]) -> None:
-        self._store = object_store(here)
+        self._store = here.store
         self._missing: dict[str, list[tuple[str, Path]]] = {}
         self._finished = 0
         todo = _todo(graph, present)
         units = {action.object: action.unit for action in todo}
         for output in sorted((units.keys() | precompiled_headers(todo).keys()) - set(present)):
-            item = (stored_name(here, output), Path(here.runtimes.fill(output)))
+            item = (here.runtimes.stored_name(output), Path(here.runtimes.fill(output)))
             self._missing.setdefault(units.get(output, ""), []).append(item)
 
     def __enter__(self) -> Self:

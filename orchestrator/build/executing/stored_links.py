@@ -13,33 +13,23 @@ alone. No link sees a variable that leads it to other files (`compilers/environm
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from orchestrator.build.executing.linked import Known, as_noted
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.cache.store import ObjectStore
+from orchestrator.compilers.own_steps import own_steps
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.execute.ninja_file import link_commands
 from orchestrator.system.reading import readable_sha256
 from orchestrator.values.action import Link
-from orchestrator.values.fingerprint import Identity, fingerprint, text_digest
+from orchestrator.values.fingerprint import Identity, text_digest
 
 _FORMAT: Final = "1"
-_PACKAGE: Final = Path(__file__).parents[1]
-# What runs of ours in links: the wrapper's second link, and the steps of some kinds. `addon` is no
-# kind of ninja's links (`build/development/addon_link.py`).
-_RELINK: Final = ("compilers/relink.py",)
-OWN_STEPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "code_archive": ("binary/bitcode.py", "errors.py"),
-    "left_out": ("binary/dead_stubs.py", "binary/macho.py", "errors.py"),
-    "addon": ("binary/elf_addon.py", "binary/elf_imports.py", *_RELINK, "errors.py"),
-    **dict.fromkeys(("shared", "extensible", "executable", "relocatable"), _RELINK),
-}
 # Variables that zig, clang and lld read, and that are no more than their value.
 VALUES: Final = (
     *("IPHONEOS_DEPLOYMENT_TARGET", "MACOSX_DEPLOYMENT_TARGET"),
@@ -50,22 +40,6 @@ VALUES: Final = (
 def deciding(env: Mapping[str, str]) -> tuple[str, ...]:
     """`NAME=value` of the variables that may decide what a link makes, sorted."""
     return tuple(f"{name}={env[name]}" for name in sorted(env) if name in VALUES)
-
-
-def own_steps(kind: str) -> str:
-    """A digest of our own code that runs in links of a kind, and which Python runs it."""
-    files = [_PACKAGE / name for name in OWN_STEPS.get(kind, ())]
-    return _digest_of(tuple(files)) if files else ""
-
-
-@cache
-def _digest_of(files: tuple[Path, ...]) -> str:
-    return fingerprint(
-        {
-            "python": sys.version.partition(" ")[0],
-            **{path.name: text_digest(path.read_text(encoding="utf-8")) for path in files},
-        }
-    )
 
 
 def link_identity(

@@ -9,16 +9,14 @@ from typing import Final
 
 from orchestrator.build.executing.execute import (
     link_environment,
-    object_store,
     stored_links,
-    stored_name,
 )
-from orchestrator.build.executing.stored_links import own_steps
 from orchestrator.build.explaining.action_details import Details, own_details, shared_details
 from orchestrator.build.planning.plan import Variant, compiles_of, plan_variants
 from orchestrator.build.planning.variants import identity_with_headers
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.native import own_native_files
+from orchestrator.compilers.own_steps import own_steps
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.action_log import (
     FILE,
@@ -193,8 +191,8 @@ def explain(here: Invocation, label: VariantLabel, name: str) -> tuple[Explanati
 
 def _cached(here: Invocation, variant: Variant) -> frozenset[str]:
     """The units whose objects the cache has, and the links whose files it has."""
-    objects = {stored_name(here, one.object): one for one in compiles_of(variant)}
-    digests = object_store(here).named_digests(objects)
+    objects = {here.runtimes.stored_name(one.object): one for one in compiles_of(variant)}
+    digests = here.store.named_digests(objects)
     known = {objects[name].object: digest for name, digest in digests.items()}
     links = stored_links(here, variant.links.all, Path(), known, variant.objects.texts).listed()
     names = {link.output: link_name(link) for link in variant.links.all}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.build.executing.stored_links import own_steps
 from orchestrator.build.workshop.invocation import Prepared
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.compilers.driver import SELF_RELOCATED
+from orchestrator.compilers.own_steps import own_steps
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.execute.ninja_file import link_commands
 from orchestrator.plan.extension import exports_file, respelled, version_script

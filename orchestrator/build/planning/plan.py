@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from orchestrator.build.executing.execute import object_store, stored_name
 from orchestrator.build.planning.links import VariantLinks, links_of, runner_compiles
 from orchestrator.build.planning.variants import VariantRequest, hot_units, plan_all
 from orchestrator.build.workshop.invocation import Invocation, Prepared, parts_chosen
@@ -256,5 +255,5 @@ def _estimated(objects: VariantObjects, missing: Mapping[frozenset[int], int]) -
 def _present(here: Invocation, compiles: Sequence[Compile]) -> frozenset[str]:
     """Which of the objects and precompiled headers the cache holds, by their names alone."""
     inputs = (*(action.object for action in compiles), *precompiled_headers(compiles))
-    outputs = {stored_name(here, output): output for output in inputs}
-    return frozenset(outputs[name] for name in object_store(here).listed(outputs))
+    outputs = {here.runtimes.stored_name(output): output for output in inputs}
+    return frozenset(outputs[name] for name in here.store.listed(outputs))

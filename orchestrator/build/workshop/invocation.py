@@ -10,8 +10,7 @@ deliver, verify, package, report
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import get_args
 
@@ -19,6 +18,7 @@ from orchestrator.build.workshop.models import Models
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.build.workshop.runtimes import Runtimes
 from orchestrator.build.workshop.toolchains import Toolchains
+from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.context import Context
 from orchestrator.load.declared import Workspace
@@ -30,8 +30,8 @@ from orchestrator.values.config import KernelChoice, KernelPart, ToolchainConfig
 class Invocation:
     """What a command works with: its edges, the declarations, and what is found of them here.
 
-    log        takes a line of progress
-    stored_in  the folders of the store to which it has added files
+    log    takes a line of progress
+    store  the user's cache; behind it a folder of the workspace, for a cache that is read-only
     """
 
     context: Context
@@ -40,7 +40,7 @@ class Invocation:
     toolchains: Toolchains
     runtimes: Runtimes
     models: Models
-    stored_in: set[Path] = field(default_factory=set, compare=False)
+    store: ObjectStore
 
     def prepare(self, runtime: Runtime, abis: Iterable[str]) -> Prepared:
         """Find the ABIs' compilers, and try what they can do: with the preparing of runtimes all
@@ -93,7 +93,8 @@ def invocation(
     toolchains = Toolchains(workspace, context, log, found)
     runtimes = Runtimes(workspace, context, toolchains, log, ready)
     models = Models(workspace, runtimes)
-    return Invocation(context, log, workspace, toolchains, runtimes, models)
+    store = ObjectStore((context.cache, context.state / "store"))
+    return Invocation(context, log, workspace, toolchains, runtimes, models, store)
 
 
 def parts_chosen(choice: KernelChoice) -> frozenset[KernelPart]:

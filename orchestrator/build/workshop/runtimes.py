@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.build.workshop.elementwise import all_sources
@@ -117,3 +118,10 @@ class Runtimes:
     def fill(self, text: str) -> str:
         """A text with its `$variables` (folders of this machine) filled in, as ninja does."""
         return filled(text, self.folders)
+
+    def stored_name(self, output: str) -> str:
+        """What the store calls an object or precompiled header (`$state/...`, `$pch/...`)."""
+        if output.startswith("$state/"):
+            return output.removeprefix("$state/")
+        folder, _, name = output.partition("/")
+        return f"{os.path.relpath(self.fill(folder), self._context.state)}/{name}"

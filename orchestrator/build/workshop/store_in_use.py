@@ -37,7 +37,7 @@ def store_in_use(here: Invocation) -> Iterator[None]:
         try:
             yield
         finally:
-            for store in sorted(here.stored_in):
+            for store in sorted(here.store.added):
                 _shrink(here, store, began)
     _shrink_texts(here)
 
@@ -57,7 +57,7 @@ def _shrink_texts(here: Invocation) -> None:
     """Where no other process uses the cache, and the invocation added to it: a store of the
     workspace's own has no texts."""
     cache = here.context.cache
-    if cache in here.stored_in:
+    if cache in here.store.added:
         with suppress(CacheInUseError, LocksUnsupportedError), cache_alone(cache):
             prune_texts(cache, here.workspace.config.cache_size)
 

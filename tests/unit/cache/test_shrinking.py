@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.build.executing.execute import object_store
 from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.build.workshop.store_in_use import store_in_use
 from orchestrator.cache.pruning import PRUNED, TEXTS, Removed, entries, prune_texts, shrink
@@ -170,7 +169,7 @@ class Workspace:
         path = self.state / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(name.encode() * (60 * MB // len(name)))
-        assert object_store(here).put(name, path)
+        assert here.store.put(name, path)
         return path
 
 

@@ -41,65 +41,114 @@ IMPORTS: Mapping[str, set[str]] = {
     "packagers": {"binary", "deliver", "platforms", "values"},
     "report": {"execute", "values", "verify"},
     "ci": {"canonical", "load", "trace", "values"},
-    "build": {
-        *(
-            "binary",
-            "cache",
-            "canonical",
-            "codegen",
-            "compilers",
-            "deliver",
-            "execute",
-            "export",
-            "index",
-            "libraries",
-        ),
-        *("load", "models", "packagers", "plan", "platforms", "pytorch", "report", "select"),
-        *("source", "trace", "values", "verify"),
+    # the rooms of build/, each below those that it stands on
+    "build": set(),
+    "build.workshop": {
+        *("cache", "canonical", "codegen", "compilers", "deliver", "export", "index"),
+        *("libraries", "load", "models", "plan", "pytorch", "report", "select", "source"),
+        *("trace", "values", "verify"),
+    },
+    "build.executing": {
+        "build.workshop",
+        *("cache", "compilers", "execute", "load", "plan", "values"),
+    },
+    "build.planning": {
+        "build.workshop",
+        *("canonical", "codegen", "compilers", "deliver", "execute", "libraries", "load"),
+        *("models", "packagers", "plan", "platforms", "pytorch", "report", "select"),
+        *("trace", "values", "verify"),
+    },
+    "build.development": {
+        *("build.executing", "build.planning", "build.workshop"),
+        *("binary", "canonical", "codegen", "compilers", "index", "load", "models", "plan"),
+        *("platforms", "pytorch", "select", "trace", "values", "verify"),
+    },
+    "build.tracing": {
+        *("build.development", "build.executing", "build.planning", "build.workshop"),
+        *("execute", "load", "models", "plan", "report", "select", "trace", "values"),
+        "verify",
+    },
+    "build.explaining": {
+        *("build.executing", "build.planning", "build.tracing", "build.workshop"),
+        *("binary", "codegen", "compilers", "execute", "libraries", "pytorch", "report"),
+        *("select", "values"),
+    },
+    "build.delivering": {
+        *("build.executing", "build.explaining", "build.planning", "build.workshop"),
+        *("binary", "canonical", "compilers", "deliver", "execute", "libraries", "load"),
+        *("models", "packagers", "plan", "platforms", "pytorch", "report", "source"),
+        *("trace", "values", "verify"),
+    },
+    "build.shipped": {
+        *("build.delivering", "build.development", "build.executing", "build.planning"),
+        "build.workshop",
+        *("binary", "canonical", "codegen", "compilers", "deliver", "index", "load"),
+        *("models", "packagers", "plan", "platforms", "pytorch", "report", "select"),
+        *("trace", "values", "verify"),
+    },
+    "build.authoring": {
+        *("build.tracing", "build.workshop"),
+        *("canonical", "export", "load", "models", "pytorch", "report", "select", "values"),
+        "verify",
+    },
+    "build.indexing": {
+        *("build.executing", "build.planning", "build.workshop"),
+        *("codegen", "compilers", "execute", "index", "libraries", "plan", "pytorch"),
+        *("select", "values"),
+    },
+    "build.bazel": {
+        *("build.executing", "build.planning", "build.workshop"),
+        *("compilers", "execute", "plan", "values"),
     },
     "commands": {
-        *("build", "cache", "canonical", "ci", "compilers", "deliver", "execute", "load"),
-        *("pytorch", "report", "trace", "values", "verify"),
+        *("build.authoring", "build.bazel", "build.delivering", "build.development"),
+        *("build.executing", "build.explaining", "build.indexing", "build.planning"),
+        *("build.shipped", "build.tracing", "build.workshop"),
+        *("cache", "canonical", "ci", "compilers", "deliver", "execute", "load", "pytorch"),
+        *("report", "trace", "values", "verify"),
     },
     "cli": {"commands", "load"},
     "__main__": {"cli"},
 }
 
 
+def package_of(module: str) -> str:
+    """The package below `orchestrator` that a dotted name is in; in `build`, the room."""
+    names = module.split(".")
+    return ".".join(names[: 2 if names[0] == "build" else 1])
+
+
 def imports(text: str) -> Iterator[str]:
-    """The parts of `orchestrator` that a module's text imports, wherever the import stands."""
+    """The packages of `orchestrator` that a module's text imports, wherever the import stands."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level:
             names = ["orchestrator.(relative)"]
-        elif isinstance(node, ast.ImportFrom) and node.module == "orchestrator":
-            names = [f"orchestrator.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
         for name in names:
             if name.startswith("orchestrator."):
-                yield name.split(".")[1]
+                yield package_of(name.removeprefix("orchestrator."))
 
 
 def graph(modules: Mapping[str, str]) -> dict[str, set[str]]:
     """package -> packages that its modules import, from the modules' paths and texts."""
     found: dict[str, set[str]] = {}
     for path, text in modules.items():
-        part = path.split("/")[0].removesuffix(".py")
+        part = package_of(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
         found.setdefault(part, set()).update({*imports(text)} - {part})
     return found
 
 
 def ours() -> dict[str, set[str]]:
-    files = (file for file in PACKAGE.rglob("*.py") if file.name != "__init__.py")
-    inits = PACKAGE.glob("*/__init__.py")
     return graph(
         {
             file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8")
-            for file in (*files, *inits)
+            for file in PACKAGE.rglob("*.py")
+            if file != PACKAGE / "__init__.py"
         }
     )
 
@@ -128,6 +177,10 @@ def test_there_is_no_circle() -> None:
         ("plan/a.py", "from . import x", {"plan": {"(relative)"}}),
         ("report/a.py", "from orchestrator.report import x", {"report": set()}),
         ("cli.py", "from orchestrator.commands import x", {"cli": {"commands"}}),
+        ("build/a/b.py", "from orchestrator.build.a import x", {"build.a": set()}),
+        ("build/a/b.py", "from orchestrator.build.c.d import x", {"build.a": {"build.c"}}),
+        ("build/a/__init__.py", "from orchestrator.build import c", {"build.a": {"build.c"}}),
+        ("build/__init__.py", "from orchestrator.build.a import x", {"build": {"build.a"}}),
     ],
 )
 def test_the_rule_itself(path: str, text: str, expected: dict[str, set[str]]) -> None:
