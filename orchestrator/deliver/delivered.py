@@ -31,7 +31,8 @@ class Packager(Protocol):
 
     JOINS_ABIS  whether one package holds all of an app's ABIs; else each ABI has its own
 
-    `names` and `pack` take variants of one app, exactly one where ABIs are not joined. env: the
+    `names` and `pack` take variants of one app, exactly one where ABIs are not joined; what they
+    take was read once for all kinds. env: the
     environment's variables, which say where a packager's tools are (a JDK, for an AAR).
     """
 
@@ -40,8 +41,10 @@ class Packager(Protocol):
     def names(self, manifests: Sequence[Manifest], env: Mapping[str, str]) -> tuple[str, ...]:
         """The packages' file names, the main one first; raises what `pack` raises about it."""
 
-    def pack(self, folders: Sequence[Path], into: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
-        """Makes the packages of delivered folders in the folder `into`; returns their paths.
+    def pack(
+        self, deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str]
+    ) -> tuple[Path, ...]:
+        """Makes the packages of deliveries in the folder `into`; returns their paths.
 
         An existing package with the same inputs stays as it is.
         """

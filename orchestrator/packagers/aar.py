@@ -34,7 +34,7 @@ from typing import BinaryIO, Final
 
 from orchestrator.binary import elf
 from orchestrator.deliver import render
-from orchestrator.deliver.delivered import NOT_FOR_RELEASE, read_delivery
+from orchestrator.deliver.delivered import NOT_FOR_RELEASE, Delivery
 from orchestrator.deliver.files import File, write_package, write_package_folder
 from orchestrator.deliver.manifest import MANIFEST, AndroidFact, LicenceFact, Manifest
 from orchestrator.deliver.rules import FOR_ADDONS, shared_library_rules
@@ -97,13 +97,13 @@ def names(manifests: Sequence[Manifest], env: Mapping[str, str]) -> tuple[str, .
     return (f"{stem}.aar", f"{stem}-sources.jar", f"{stem}-native-debug-symbols.zip", MAVEN)
 
 
-def pack(folders: Sequence[Path], into: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Makes the AAR of an app's delivered folders, and its companion files.
+def pack(deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Makes the AAR of an app's deliveries, and its companion files.
 
     Raises `NotForAndroidError`, `JavaCompileError`, the errors of `elf.check`, and what
-    `read_delivery` and `write_package` raise.
+    `write_package` raises.
     """
-    variants = tuple(sorted(map(_variant, folders), key=lambda variant: variant.abi))
+    variants = tuple(sorted(map(_variant, deliveries), key=lambda variant: variant.abi))
     for variant in variants:
         _check(variant)
     manifests = [variant.delivery.manifest for variant in variants]
@@ -165,8 +165,7 @@ def _facts(manifest: Manifest) -> AndroidFact:
     return facts
 
 
-def _variant(folder: Path) -> AndroidVariant:
-    delivery = read_delivery(folder)
+def _variant(delivery: Delivery) -> AndroidVariant:
     return AndroidVariant(_ABIS[delivery.manifest.processor], delivery, _facts(delivery.manifest))
 
 

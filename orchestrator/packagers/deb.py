@@ -26,7 +26,7 @@ from typing import BinaryIO, Final
 
 from orchestrator.binary.elf_symbols import needed_libraries, needed_versions
 from orchestrator.deliver import render
-from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery
 from orchestrator.deliver.files import EPOCH, File, write_package
 from orchestrator.deliver.manifest import MANIFEST, LicenceFact, Manifest
 from orchestrator.errors import OrchestratorError
@@ -83,12 +83,10 @@ def names(
 
 
 def pack(
-    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+    deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
 ) -> tuple[Path, ...]:
-    """Makes the three packages; raises `NotForDebianError`, and what `read_delivery` and
-    `write_package` raise."""
-    (folder,) = folders
-    delivery = read_delivery(folder)
+    """Makes the three packages; raises `NotForDebianError`, and what `write_package` raises."""
+    (delivery,) = deliveries
     targets = tuple(into / name for name in names([delivery.manifest]))
     packages = (_library(delivery), _development(delivery), _symbols(delivery))
     for target, package in zip(targets, packages, strict=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from orchestrator.deliver import render
-from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import MANIFEST, Manifest
 from orchestrator.packagers.archives import write_tar_zst
@@ -36,11 +36,10 @@ def names(
 
 
 def pack(
-    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+    deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
 ) -> tuple[Path, ...]:
-    """Makes the archives of a delivered folder; raises what `read_delivery`, `write_package` do."""
-    (folder,) = folders
-    delivery = read_delivery(folder)
+    """Makes the archives of a delivery; raises what `write_package` does."""
+    (delivery,) = deliveries
     targets = tuple(into / name for name in names([delivery.manifest]))
     contents = (_without_symbols(delivery), _symbols(delivery))
     for target, files in zip(targets, contents, strict=False):

@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from orchestrator.deliver import render
-from orchestrator.deliver.delivered import NO_ENVIRONMENT, Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, Delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import MANIFEST, Manifest, ModelFact
 from orchestrator.deliver.sample import python_call
@@ -64,12 +64,10 @@ def names(
 
 
 def pack(
-    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+    deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
 ) -> tuple[Path, ...]:
-    """Makes the wheel of a delivered folder; raises NotForPythonError, and what `read_delivery` and
-    `write_package` raise."""
-    (folder,) = folders
-    delivery = read_delivery(folder)
+    """Makes the wheel of a delivery; raises NotForPythonError, and what `write_package` raises."""
+    (delivery,) = deliveries
     (name,) = names([delivery.manifest])
     texts = _texts(delivery.manifest)
     digest = hashlib.sha256("".join(f"{p}\0{texts[p]}\0" for p in sorted(texts)).encode())

@@ -33,7 +33,7 @@ from orchestrator.binary import macho
 from orchestrator.binary.macho_universal import universal
 from orchestrator.deliver import sbom
 from orchestrator.deliver.app_samples import is_called_in_swift, swift_function
-from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import Manifest
 from orchestrator.deliver.render import methods_by_model, package_name
@@ -107,22 +107,23 @@ def names(
 
 
 def pack(
-    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+    deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
 ) -> tuple[Path, ...]:
-    """Makes both packages of an app's delivered folders.
+    """Makes both packages of an app's deliveries.
 
-    Raises MixedVariantsError, UnexplainedCallError, and what `read_delivery`, `macho.check`,
-    `write_package` raise.
+    Raises MixedVariantsError, UnexplainedCallError, and what `macho.check` and `write_package`
+    raise.
     """
-    variants = [read_delivery(folder) for folder in folders]
-    manifests = [variant.manifest for variant in variants]
-    for folder, variant in zip(folders, variants, strict=True):
-        macho.check(folder / variant.manifest.library.file, _rules(variant))
-    files = _xcframework(variants)
+    manifests = [delivery.manifest for delivery in deliveries]
+    for delivery in deliveries:
+        library = delivery.files[delivery.manifest.library.file].content
+        assert isinstance(library, Path)
+        macho.check(library, _rules(delivery))
+    files = _xcframework(deliveries)
     targets = tuple(into / name for name in names(manifests))
     contents = (files, [*files, *_swift_package(manifests, files)])
     prefixes = ("", f"{module_name(manifests[0])}/")
-    digest = sha256("".join(sorted(variant.digest for variant in variants)).encode()).hexdigest()
+    digest = sha256("".join(sorted(one.digest for one in deliveries)).encode()).hexdigest()
     for target, content, prefix in zip(targets, contents, prefixes, strict=True):
         made_of = f"xcframework 3 {digest}"
         write_package(target, made_of, partial(_write, files=content, prefix=prefix))

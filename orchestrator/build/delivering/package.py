@@ -7,11 +7,13 @@ one label makes a complete package or none, never one that mixes two states of a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from orchestrator.build.delivering.signing_key import signing_key
 from orchestrator.build.workshop.invocation import Invocation
+from orchestrator.deliver.delivered import Delivery, read_delivery
 from orchestrator.deliver.files import ForeignFolderError, sha256_of
 from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
 from orchestrator.deliver.record import FOLDER, claim_packages, drop_packages, slot_of
@@ -42,8 +44,8 @@ def make_packages(here: Invocation, labels: Sequence[VariantLabel]) -> tuple[Pac
     """Make the packages of variants that this build delivered and proved, and sum them up.
 
     Packages of ours that the app's declaration no longer gives are removed. What fails for one app
-    leaves the others' packages made; then the first failure is raised: what the packagers raise,
-    and `signing_key` and `write_sums`.
+    leaves the others' packages made; then the first failure is raised: what the packagers and
+    `read_delivery` raise, and `signing_key` and `write_sums`.
     """
     reports: list[PackageReport] = []
     failures: list[OrchestratorError] = []
@@ -117,7 +119,10 @@ def _mark(here: Invocation, label: VariantLabel) -> Path:
 
 
 def _of_app(here: Invocation, app: App, built: frozenset[str]) -> Iterator[PackageReport]:
-    into = here.context.dist / app.name / FOLDER
+    folder = here.context.dist / app.name
+    into = folder / FOLDER
+    # read once for packages of all kinds
+    delivery = cache(lambda abi: read_delivery(folder / abi))
     slots = {
         (kind if PACKAGERS[kind].JOINS_ABIS else f"{kind} {together[0]}"): (kind, together)
         for kind, abis in packages_to_make(app, here).items()
@@ -128,7 +133,7 @@ def _of_app(here: Invocation, app: App, built: frozenset[str]) -> Iterator[Packa
             if not PACKAGERS[kind].JOINS_ABIS:
                 _refuse_taken(here, app, kind, together[0], slots)
             missing = tuple(_missing(here, app.name, together, built))
-            files = () if missing else _pack(here, app.name, kind, together, into, slot)
+            files = () if missing else _pack(here, kind, map(delivery, together), into, slot)
             yield PackageReport(app.name, kind, together, files, missing)
     if into.is_dir():
         drop_packages(into, but={*slots, SLOT})
@@ -186,10 +191,9 @@ def _sum_up(here: Invocation, app: App) -> None:
 
 
 def _pack(
-    here: Invocation, app: str, kind: PackageKind, abis: Sequence[str], into: Path, slot: str
+    here: Invocation, kind: PackageKind, deliveries: Iterable[Delivery], into: Path, slot: str
 ) -> tuple[PackageFile, ...]:
-    dist = here.context.dist
-    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into, here.context.env)
+    paths = PACKAGERS[kind].pack([*deliveries], into, here.context.env)
     claim_packages(into, slot, [path.name for path in paths])
     return tuple(
         PackageFile(

@@ -37,6 +37,7 @@ from orchestrator.compilers.resolve import (
     resolve_toolchain,
 )
 from orchestrator.compilers.stub_sysroot import _run_zig
+from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.headers import api_functions
 from orchestrator.deliver.manifest import AndroidFact, ToolchainFact
 from orchestrator.deliver.rules import shared_library_rules
@@ -264,7 +265,7 @@ def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path, gold
         holds_cxx_library=tools.driver.links_cxx_library,
     )
     elf.check(delivered.shared_library, rules)
-    packages = aar.pack([delivered.folder], tmp_path / "packages", {})
+    packages = aar.pack([read_delivery(delivered.folder)], tmp_path / "packages", {})
     assert packages[0].name.startswith("toy-libtorch-1.2.0")
     assert "NOT-FOR-RELEASE" not in packages[0].name
 

@@ -25,6 +25,7 @@ from orchestrator.binary.elf import (
     SmallAlignmentError,
     WrongExportsError,
 )
+from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.files import EPOCH, ForeignFileError, files_below
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.deliver.manifest import AndroidFact, ToolchainFact
@@ -108,7 +109,7 @@ def packed(
     variants: list[DeliverInputs], folder: Path, env: Mapping[str, str] = os.environ
 ) -> tuple[Path, ...]:
     folders = [deliver(variant, folder / "dist").folder for variant in variants]
-    return aar.pack(folders, folder / "dist/toy/packages", env)
+    return aar.pack([*map(read_delivery, folders)], folder / "dist/toy/packages", env)
 
 
 @pytest.fixture(scope="module")
@@ -392,7 +393,7 @@ def test_what_somebody_added_to_the_repository_stays(
 def test_variants_of_another_system_are_refused(tmp_path: Path) -> None:
     done = deliver(toy.quick_inputs(tmp_path / "quick"), tmp_path)
     with pytest.raises(aar.NotForAndroidError) as caught:
-        aar.pack([done.folder], tmp_path, {})
+        aar.pack([read_delivery(done.folder)], tmp_path, {})
     assert caught.value.render() == (
         "error: linux-x86_64 is not an Android ABI\n"
         "  expected: a variant for Android, with a minimum API level\n"
@@ -441,7 +442,7 @@ def test_a_bad_library_is_refused(
     words = [str(other) if word == "OTHER" else word for word in link]
     done = deliver(inputs(tmp_path / "made", abi, *words, text=text), tmp_path)
     with pytest.raises(error) as caught:
-        aar.pack([done.folder], tmp_path / "packages", {})
+        aar.pack([read_delivery(done.folder)], tmp_path / "packages", {})
     assert caught.value.seen == seen
     assert caught.value.place is not None
     assert caught.value.place.file == str(done.folder / "lib/libtoy_torch.so")

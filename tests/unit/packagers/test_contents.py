@@ -19,6 +19,7 @@ from ios_toy import ABIS, build, delivered, toolchain
 from test_aar import ARCHITECTURES
 from test_aar import inputs as android_inputs
 
+from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.manifest import MANIFEST, FileFact, read_manifest
 from orchestrator.deliver.variant import deliver
 from orchestrator.errors import OrchestratorError
@@ -43,7 +44,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def packages(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     into = tmp_path_factory.mktemp("packages")
-    made = (*tarball.pack([folder], into), *deb.pack([folder], into), *wheel.pack([folder], into))
+    made = (
+        *tarball.pack([read_delivery(folder)], into),
+        *deb.pack([read_delivery(folder)], into),
+        *wheel.pack([read_delivery(folder)], into),
+    )
     names = ("tar", "tar symbols", "deb", "deb dev", "deb symbols", "wheel")
     return dict(zip(names, made, strict=True))
 
@@ -100,7 +105,10 @@ def test_a_delivered_model_is_taken_from_each_kind_of_package(tmp_path: Path) ->
         fact = inputs.models[0].model_copy(update={"name": "toy", "delivered": path})
         inputs = replace(inputs, models=(fact,), model_files={"toy": model})
         folder = deliver(inputs, tmp_path / "dist").folder
-        made += [folder, *(one.pack([folder], tmp_path / "packages", {})[0] for one in pack)]
+        made += [
+            folder,
+            *(one.pack([read_delivery(folder)], tmp_path / "packages", {})[0] for one in pack),
+        ]
     for number, path in enumerate(made):
         one = read_one(path)
         (held,) = one.manifest.models
@@ -119,7 +127,7 @@ def test_a_delivered_model_is_taken_from_each_kind_of_package(tmp_path: Path) ->
 def test_an_aar_tells_of_all_its_abis(tmp_path: Path) -> None:
     variants = [android_inputs(tmp_path / abi, abi) for abi in ARCHITECTURES]
     folders = [deliver(variant, tmp_path / "dist").folder for variant in variants]
-    main, sources, symbols, _ = aar.pack(folders, tmp_path / "packages", {})
+    main, sources, symbols, _ = aar.pack([*map(read_delivery, folders)], tmp_path / "packages", {})
     found = read_packages(main)
     assert [one.manifest.abi for one in found] == sorted(ARCHITECTURES)
     assert [one.manifest for one in found] == [read_manifest(folder) for folder in sorted(folders)]
@@ -134,7 +142,7 @@ def test_an_xcframework_tells_of_all_its_abis(tmp_path: Path) -> None:
     for abi in ABIS:
         tools = toolchain(abi, tmp_path / "tools")
         folders.append(delivered(tmp_path, tools, build(tmp_path / abi, tools)))
-    for path in xcframework.pack(folders, tmp_path / "packages"):
+    for path in xcframework.pack([*map(read_delivery, folders)], tmp_path / "packages"):
         found = read_packages(path)
         assert {one.manifest.abi for one in found} == {*ABIS}
         assert {one.inside.split("/")[-2] for one in found} == {

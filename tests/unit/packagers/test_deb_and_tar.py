@@ -16,7 +16,7 @@ import zstandard
 from zig_tool import zig
 
 from orchestrator.binary.elf_symbols import needed_libraries, needed_versions
-from orchestrator.deliver.delivered import ChangedDeliveryError
+from orchestrator.deliver.delivered import ChangedDeliveryError, read_delivery
 from orchestrator.deliver.files import EPOCH, ForeignFileError
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.packagers import deb, tarball
@@ -48,7 +48,7 @@ def dpkg(*arguments: str | Path) -> str:
 
 
 def test_tarballs_hold_the_delivery_below_one_folder(folder: Path, tmp_path: Path) -> None:
-    main, symbols = tarball.pack([folder], tmp_path)
+    main, symbols = tarball.pack([read_delivery(folder)], tmp_path)
     assert main.name == "toy-libtorch-1.2.0-linux-x86_64.tar.zst"
     assert symbols.name == "toy-libtorch-1.2.0-linux-x86_64-symbols.tar.zst"
     top = "toy-libtorch-1.2.0-linux-x86_64"
@@ -80,8 +80,12 @@ def test_tarballs_hold_the_delivery_below_one_folder(folder: Path, tmp_path: Pat
 def test_equal_deliveries_give_equal_packages(
     kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
-    one = PACKAGERS[kind].pack([deliver(quick, tmp_path / "a").folder], tmp_path / "a", {})
-    two = PACKAGERS[kind].pack([deliver(quick, tmp_path / "b" / "c").folder], tmp_path / "b", {})
+    one = PACKAGERS[kind].pack(
+        [read_delivery(deliver(quick, tmp_path / "a").folder)], tmp_path / "a", {}
+    )
+    two = PACKAGERS[kind].pack(
+        [read_delivery(deliver(quick, tmp_path / "b" / "c").folder)], tmp_path / "b", {}
+    )
     assert [path.name for path in one] == [path.name for path in two]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
 
@@ -91,7 +95,7 @@ def test_names_are_known_before_packing(
     kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
     done = deliver(quick, tmp_path)
-    packages = PACKAGERS[kind].pack([done.folder], tmp_path, {})
+    packages = PACKAGERS[kind].pack([read_delivery(done.folder)], tmp_path, {})
     assert PACKAGERS[kind].names([done.manifest], {}) == tuple(path.name for path in packages)
 
 
@@ -100,21 +104,21 @@ def test_what_may_not_be_released_says_so_in_its_name(
     kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
     done = deliver(replace(quick, for_release=False), tmp_path)
-    packages = PACKAGERS[kind].pack([done.folder], tmp_path, {})
+    packages = PACKAGERS[kind].pack([read_delivery(done.folder)], tmp_path, {})
     assert all("NOT-FOR-RELEASE" in path.name for path in packages)
 
 
 def test_a_package_that_is_there_is_not_made_again(folder: Path, tmp_path: Path) -> None:
-    path, symbols = tarball.pack([folder], tmp_path)
+    path, symbols = tarball.pack([read_delivery(folder)], tmp_path)
     before = path.stat().st_ino
-    assert tarball.pack([folder], tmp_path) == (path, symbols)
+    assert tarball.pack([read_delivery(folder)], tmp_path) == (path, symbols)
     assert path.stat().st_ino == before
 
 
 def test_a_file_of_someone_else_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "toy-libtorch-1.2.0-linux-x86_64.tar.zst").write_text("mine")
     with pytest.raises(ForeignFileError):
-        tarball.pack([folder], tmp_path)
+        tarball.pack([read_delivery(folder)], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_a_delivery_changed_by_hand_is_refused(
     else:
         header.unlink()
     with pytest.raises(ChangedDeliveryError) as caught:
-        tarball.pack([folder], tmp_path)
+        tarball.pack([read_delivery(folder)], tmp_path)
     assert caught.value.render() == (
         f"{folder}: error: the delivered folder was modified\n"
         "  expected: the files that its manifest lists, with their digests\n"
@@ -146,7 +150,7 @@ def test_a_delivery_changed_by_hand_is_refused(
 
 
 def test_debian_packages_as_dpkg_reads_them(folder: Path, tmp_path: Path) -> None:
-    library, development, symbols = deb.pack([folder], tmp_path)
+    library, development, symbols = deb.pack([read_delivery(folder)], tmp_path)
     assert [path.name for path in (library, development, symbols)] == [
         "toy-libtorch_1.2.0_amd64.deb",
         "toy-libtorch-dev_1.2.0_amd64.deb",
@@ -227,12 +231,12 @@ def test_a_library_of_libstdcxx_depends_on_what_its_symbols_need(
                 "version": "g++ (Debian 12.2.0-14) 12.2.0"}
     )  # fmt: skip
     done = deliver(replace(quick, shared_library=user, toolchain=toolchain), tmp_path / "dist")
-    package = deb.pack([done.folder], tmp_path)[0]
+    package = deb.pack([read_delivery(done.folder)], tmp_path)[0]
     assert dpkg("--field", package, "Depends") == "libc6 (>= 2.17), libstdc++6 (>= 12.1)\n"
 
 
 def test_copyright_holds_every_licence(folder: Path, tmp_path: Path) -> None:
-    dpkg("--extract", deb.pack([folder], tmp_path)[0], tmp_path / "root")
+    dpkg("--extract", deb.pack([read_delivery(folder)], tmp_path)[0], tmp_path / "root")
     text = (tmp_path / "root/usr/share/doc/toy-libtorch/copyright").read_text()
     assert text == (
         "miniz 2.1.0: MIT\n\nDo as you like.\n\npytorch 1.13.1: BSD-3-Clause\n\nDo as you like.\n\n"
@@ -241,7 +245,7 @@ def test_copyright_holds_every_licence(folder: Path, tmp_path: Path) -> None:
 
 def test_unpacked_development_package_serves_cmake(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    for package in deb.pack([folder], tmp_path)[:2]:
+    for package in deb.pack([read_delivery(folder)], tmp_path)[:2]:
         dpkg("--extract", package, root)
     source = toy.GOLDEN / "consumers/c_shared"
     build = tmp_path / "build"
@@ -256,7 +260,7 @@ def test_unpacked_development_package_serves_cmake(folder: Path, tmp_path: Path)
 
 
 def test_digests_in_the_control_archive_are_true(folder: Path, tmp_path: Path) -> None:
-    package = deb.pack([folder], tmp_path)[1]
+    package = deb.pack([read_delivery(folder)], tmp_path)[1]
     dpkg("--extract", package, tmp_path / "root")
     dpkg("--control", package, tmp_path / "control")
     lines = (tmp_path / "control/md5sums").read_text().splitlines()
@@ -269,7 +273,7 @@ def test_digests_in_the_control_archive_are_true(folder: Path, tmp_path: Path) -
 
 def test_a_release_candidate_sorts_before_its_release(quick: DeliverInputs, tmp_path: Path) -> None:
     done = deliver(replace(quick, version="1.2.0-rc1"), tmp_path)
-    package = deb.pack([done.folder], tmp_path)[0]
+    package = deb.pack([read_delivery(done.folder)], tmp_path)[0]
     assert package.name == "toy-libtorch_1.2.0~rc1_amd64.deb"
     assert dpkg("--field", package, "Version") == "1.2.0~rc1\n"
 
@@ -288,11 +292,11 @@ def test_other_systems_get_no_debian_package(
     toolchain = quick.toolchain.model_copy(update={"target": target, "compiler": compiler})
     done = deliver(replace(quick, system=system, toolchain=toolchain), tmp_path)
     with pytest.raises(NotForDebianError) as caught:
-        deb.pack([done.folder], tmp_path)
+        deb.pack([read_delivery(done.folder)], tmp_path)
     assert caught.value.seen == seen
     assert not list(tmp_path.glob("*.deb"))
 
 
 def test_a_moved_delivery_can_be_packed(folder: Path, tmp_path: Path) -> None:
     moved = shutil.move(folder, tmp_path / "elsewhere")
-    assert tarball.pack([Path(moved)], tmp_path)[0].exists()
+    assert tarball.pack([read_delivery(Path(moved))], tmp_path)[0].exists()

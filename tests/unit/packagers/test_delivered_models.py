@@ -12,6 +12,7 @@ import package_toy as toy
 import pytest
 import zstandard
 
+from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.packagers import deb, tarball
 
@@ -50,7 +51,7 @@ def test_the_delivered_folder_and_the_tarball(inputs: DeliverInputs, tmp_path: P
     assert done.manifest.files["share/toy/models/toy.ptl"].bytes == len(MODEL)
     assert dict(done.models) == {"toy": done.folder / "share/toy/models/toy.ptl"}
     assert done.models["toy"].read_bytes() == MODEL
-    main, symbols = tarball.pack([done.folder], tmp_path)
+    main, symbols = tarball.pack([read_delivery(done.folder)], tmp_path)
     stem = "toy-libtorch-1.2.0-linux-x86_64"
     top = extracted(main.read_bytes(), tmp_path / "main") / stem
     assert (top / "share/toy/models/toy.ptl").read_bytes() == MODEL
@@ -67,7 +68,7 @@ def test_the_delivered_folder_and_the_tarball(inputs: DeliverInputs, tmp_path: P
 def test_debian_packages(inputs: DeliverInputs, tmp_path: Path) -> None:
     done = deliver(inputs, tmp_path)
     root = tmp_path / "root"
-    for package in deb.pack([done.folder], tmp_path)[:2]:
+    for package in deb.pack([read_delivery(done.folder)], tmp_path)[:2]:
         subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
     path = root / "usr/share/toy-libtorch/models/toy.ptl"
     assert path.read_bytes() == MODEL

@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
+from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.files import EPOCH
 from orchestrator.deliver.manifest import Manifest, read_manifest
 from orchestrator.deliver.variant import DeliverInputs, deliver
@@ -41,7 +42,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
 
 
 def packed(inputs: DeliverInputs, folder: Path) -> Path:
-    (path,) = wheel.pack([deliver(inputs, folder / "dist").folder], folder)
+    (path,) = wheel.pack([read_delivery(deliver(inputs, folder / "dist").folder)], folder)
     return path
 
 
@@ -146,7 +147,7 @@ def test_a_wheel_that_is_there_is_not_made_again(quick: DeliverInputs, tmp_path:
 
 def test_the_name_is_known_before_packing(quick: DeliverInputs, tmp_path: Path) -> None:
     done = deliver(quick, tmp_path)
-    packages = PACKAGERS["wheel"].pack([done.folder], tmp_path, {})
+    packages = PACKAGERS["wheel"].pack([read_delivery(done.folder)], tmp_path, {})
     assert PACKAGERS["wheel"].names([done.manifest], {}) == tuple(path.name for path in packages)
 
 
@@ -177,7 +178,7 @@ def test_what_no_wheel_can_have(
 ) -> None:
     done = deliver(replace(quick, **change), tmp_path)  # type: ignore[arg-type]
     with pytest.raises(NotForPythonError) as caught:
-        wheel.pack([done.folder], tmp_path)
+        wheel.pack([read_delivery(done.folder)], tmp_path)
     assert caught.value.what == what
 
 

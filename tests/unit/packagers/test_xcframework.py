@@ -24,6 +24,7 @@ from package_toy import TOY
 from orchestrator.binary import macho
 from orchestrator.binary.macho_universal import split_universal, universal
 from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.manifest import Manifest, read_manifest
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_workspace
@@ -57,7 +58,9 @@ def deliver_all(
 def unpacked(toys: dict[str, Built], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with both packages, unpacked as a developer does."""
     folder = tmp_path_factory.mktemp("packed")
-    for package in xcframework.pack(deliver_all(folder, toys), folder / "packages"):
+    for package in xcframework.pack(
+        [*map(read_delivery, deliver_all(folder, toys))], folder / "packages"
+    ):
         with zipfile.ZipFile(package) as archive:
             archive.extractall(folder / package.name)
     return folder
@@ -146,7 +149,9 @@ def test_the_manifests_of_all_variants_are_in_it(unpacked: Path) -> None:
 
 
 def test_delivered_models_are_resources(toys: dict[str, Built], tmp_path: Path) -> None:
-    plain, swift = xcframework.pack(deliver_all(tmp_path, toys, b"a model"), tmp_path / "packages")
+    plain, swift = xcframework.pack(
+        [*map(read_delivery, deliver_all(tmp_path, toys, b"a model"))], tmp_path / "packages"
+    )
     with zipfile.ZipFile(plain) as archive:
         assert archive.read("ToyLibtorch.xcframework/Models/toy.ptl") == b"a model"
         readme = archive.read("ToyLibtorch.xcframework/README.md").decode()
@@ -166,7 +171,9 @@ def test_two_folders_give_the_same_bytes(toys: dict[str, Built], tmp_path: Path)
     again = {abi: build(elsewhere / abi, toolchain(abi, elsewhere / "tools")) for abi in ABIS}
     seen = []
     for folder, built in ((tmp_path / "one", toys), (elsewhere, again)):
-        packages = xcframework.pack(deliver_all(folder, built), folder / "packages")
+        packages = xcframework.pack(
+            [*map(read_delivery, deliver_all(folder, built))], folder / "packages"
+        )
         seen.append({package.name: package.read_bytes() for package in packages})
     assert seen[0] == seen[1]
     assert tuple(seen[0]) == NAMES
@@ -176,8 +183,14 @@ def test_a_package_that_is_there_is_not_written_again(
     toys: dict[str, Built], tmp_path: Path
 ) -> None:
     folders = deliver_all(tmp_path, toys)
-    first = [p.stat().st_mtime_ns for p in xcframework.pack(folders, tmp_path / "packages")]
-    assert [p.stat().st_mtime_ns for p in xcframework.pack(folders, tmp_path / "packages")] == first
+    first = [
+        p.stat().st_mtime_ns
+        for p in xcframework.pack([*map(read_delivery, folders)], tmp_path / "packages")
+    ]
+    assert [
+        p.stat().st_mtime_ns
+        for p in xcframework.pack([*map(read_delivery, folders)], tmp_path / "packages")
+    ] == first
 
 
 def test_the_whole_way_with_xcode(toys: dict[str, Built], tmp_path: Path) -> None:
@@ -187,7 +200,7 @@ def test_the_whole_way_with_xcode(toys: dict[str, Built], tmp_path: Path) -> Non
     for abi in ABIS:
         tools = toolchain(abi, tmp_path / "tools", env)
         folders.append(delivered(tmp_path, tools, build(tmp_path / abi, tools)))
-    archive, _ = xcframework.pack(folders, tmp_path / "packages")
+    archive, _ = xcframework.pack([*map(read_delivery, folders)], tmp_path / "packages")
     with zipfile.ZipFile(archive) as package:
         readme = package.read("ToyLibtorch.xcframework/README.md").decode()
     zigs = (GOLDEN / "package/README.md").read_text()

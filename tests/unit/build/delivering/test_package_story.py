@@ -20,6 +20,7 @@ from orchestrator.build.delivering.package import (
     OnePackageError,
     OtherCLibraryError,
 )
+from orchestrator.deliver.delivered import Delivery, read_delivery
 from orchestrator.deliver.files import (
     RECORD,
     ForeignFileError,
@@ -142,14 +143,16 @@ class Workspace:
 
 
 class Joiner(ModuleType):
-    """A kind of package that holds all ABIs: a file with the folders' names."""
+    """A kind of package that holds all ABIs: a file with their names."""
 
     JOINS_ABIS = True
     env: Mapping[str, str] | None = None
 
-    def pack(self, folders: Sequence[Path], into: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
+    def pack(
+        self, deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str]
+    ) -> tuple[Path, ...]:
         self.env = env
-        text = " ".join(folder.name for folder in folders)
+        text = " ".join(delivery.manifest.abi for delivery in deliveries)
         write_package(into / "toy.aar", text, lambda file: file.write(text.encode()))
         return (into / "toy.aar",)
 
@@ -166,11 +169,21 @@ def android(tmp_path: Path, quick: DeliverInputs, joiner: Joiner) -> Workspace:
     return Workspace(tmp_path, quick, "android-arm64-v8a", "android-x86_64")
 
 
-def test_each_linux_abi_has_packages_of_its_own(tmp_path: Path, quick: DeliverInputs) -> None:
+def test_each_linux_abi_has_packages_of_its_own(
+    tmp_path: Path, quick: DeliverInputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = Workspace(tmp_path, quick, "linux-x86_64", "linux-arm64-musl")
     workspace.deliver("linux-x86_64")
     workspace.deliver("linux-arm64-musl")
+    read = list[str]()
+
+    def noted(folder: Path) -> Delivery:
+        read.append(folder.name)
+        return read_delivery(folder)
+
+    monkeypatch.setattr(packaging, "read_delivery", noted)
     reports = workspace.build("linux-x86_64", "linux-arm64-musl")
+    assert read == ["linux-x86_64", "linux-arm64-musl"], "each once, for all kinds"
     assert [(r.kind, r.abis, len(r.files), r.missing) for r in reports] == [
         ("tar", ("linux-x86_64",), 2, ()),
         ("tar", ("linux-arm64-musl",), 2, ()),

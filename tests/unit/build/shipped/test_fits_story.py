@@ -16,6 +16,7 @@ from shipped_index import ROOT, app_traces, shipped
 from test_output_schemas import faults
 
 from orchestrator import cli
+from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.manifest import RuntimeFact, SelectionFact
 from orchestrator.deliver.variant import deliver
 from orchestrator.packagers import deb, tarball
@@ -49,8 +50,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     )
     made = deliver(inputs, folder / "dist").folder
-    tar, _ = tarball.pack([made], folder / "packages")
-    library, *_ = deb.pack([made], folder / "packages")
+    tar, _ = tarball.pack([read_delivery(made)], folder / "packages")
+    library, *_ = deb.pack([read_delivery(made)], folder / "packages")
     made.rename(folder / "toy")
     tar.rename(folder / "toy.tar.zst")
     library.rename(folder / "toy.deb")
