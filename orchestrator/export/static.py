@@ -903,10 +903,14 @@ def _rewrite(graphs: Sequence[Graph], without: frozenset[str], applied: Applied)
             for graph in graphs:
                 _tidy(graph)
             present = _calls(graphs)
+        named = set(present)
         for rule in rules:
-            if rule.plain and quantised:
+            # to look for its calls in all graphs takes most of the time
+            if (rule.plain and quantised) or named.isdisjoint(rule.operators):
                 continue
-            changed |= _apply(rule, graphs, present, applied)
+            if _apply(rule, graphs, present, applied):
+                changed = True
+                named.update(rule.becomes)
         if not changed:
             return
     raise AssertionError("the rules have no end")

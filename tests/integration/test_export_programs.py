@@ -205,3 +205,100 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
             )
         ),
     ]
+
+
+# Rewritten, or left to torch: what is written there is not fresh, is looked at, or has another
+# dtype. A later use of what is written is one of the result: torch.export follows Python's name.
+REWRITTEN = """
+import json, torch
+from torch import nn
+from torch.nn import functional as F
+from orchestrator.export.program.capture import functional
+from orchestrator.export.program.rewritten import functional_by_rewriting
+
+class Net(nn.Module):
+    def __init__(self, forward):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)
+        self.way = forward
+
+    def forward(self, x):
+        return self.way(self, x)
+
+def residual(its, x):
+    y = its.norm(its.conv(x)).relu_()
+    y = F.dropout(y, training=False).add_(x)
+    return y.transpose(2, 3).contiguous().flatten(1), y.to(torch.float32), y.to(torch.int64)
+
+def read_before(its, x):
+    y = x * 2
+    z = y + 1
+    return y.relu_(), z
+
+def seen_in_a_view(its, x):
+    y = x * 2
+    z = y.transpose(0, 1)
+    y.relu_()
+    return z
+
+def viewed(its, x):
+    y = (x * 2).transpose(0, 1)
+    return y.relu_()
+
+def seen_later(its, x):
+    y = x * 2
+    z = y.relu_()
+    return y + z
+
+def argument(its, x):
+    return x.add_(1)
+
+def narrower(its, x):
+    return (x * 2).add_(x.double())
+
+def learning(its, x):
+    return F.dropout(x, training=True).sum() * 0
+
+def copied(its, x):
+    y = x.to(torch.float32, copy=True)
+    return y, x
+
+for way in (
+    residual, read_before, seen_in_a_view, viewed, seen_later, argument, narrower, learning, copied
+):
+    net, x = Net(way).eval(), torch.randn(2, 3, 5, 4)
+    program = torch.export.export(net, (x.clone(),), strict=False)
+    before = str(program.graph)
+    core = functional_by_rewriting(program)
+    same = None
+    if core is not None:
+        flat = [*core.state_dict.values()]
+        inputs = [core.state_dict.get(s.target) if s.target else x for s in
+                  core.graph_signature.input_specs]
+        seen = core.graph_module(*inputs)
+        expected = net(x.clone())
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        same = all(torch.equal(a, b) for a, b in zip(seen, expected, strict=True))
+        assert not any("_." in str(n.target) for n in core.graph.nodes), core.graph
+        assert functional(program, net) is not program
+    assert str(program.graph) == before
+    print(json.dumps([way.__name__, same]))
+"""
+
+
+def test_what_is_functional_by_rewriting(tmp_path: Path) -> None:
+    script = tmp_path / "rewritten.py"
+    script.write_text(REWRITTEN)
+    done = run(str(script))
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert dict(map(json.loads, done.stdout.splitlines())) == {
+        "residual": True,
+        "read_before": True,
+        "seen_in_a_view": None,
+        "viewed": None,
+        "seen_later": True,
+        "argument": None,
+        "narrower": None,
+        "learning": None,
+        "copied": None,
+    }

@@ -29,6 +29,7 @@ from orchestrator.export.program.int8 import Integers, in_int8
 from orchestrator.export.program.module import Program, leaf_names
 from orchestrator.export.program.nested import register
 from orchestrator.export.program.patience import patience
+from orchestrator.export.program.rewritten import functional_by_rewriting
 from orchestrator.export.program.sizes import At, Kept, Plan, Wanted, enlarged, planned
 from orchestrator.export.program.whole import Steps, whole_layers
 from orchestrator.export.refusal import Refused
@@ -243,6 +244,9 @@ def functional(
     """
     written_to_buffers(exported, its)
     table: dict[Any, Any] = {}
+    core = None if decomposed else functional_by_rewriting(exported)
+    if core is not None:
+        return core
     core = _decomposed(exported, table)
     for _ in range(_MOST_ROUNDS):
         calls = {node.target: node for node in _calls(core) if name_of(node.target) in decomposed}
