@@ -210,11 +210,14 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
 # Rewritten, or left to torch: what is written there is not fresh, is looked at, or has another
 # dtype. A later use of what is written is one of the result: torch.export follows Python's name.
 REWRITTEN = """
-import json, torch
+import io, json, torch
 from torch import nn
 from torch.nn import functional as F
 from orchestrator.export.program.capture import functional
 from orchestrator.export.program.rewritten import functional_by_rewriting
+from orchestrator.export.saving import Export, export, prepare
+
+prepare()
 
 class Net(nn.Module):
     def __init__(self, forward):
@@ -283,6 +286,18 @@ for way in (
         assert functional(program, net) is not program
     assert str(program.graph) == before
     print(json.dumps([way.__name__, same]))
+
+def written(its, x):
+    y = its.norm(its.conv(x))
+    z = y.transpose(2, 3)
+    y.relu_()
+    return z
+
+for way in (residual, written):
+    made = export("x", Export(Net(way), [(torch.randn(2, 3, 5, 4),)], compiled="export"))
+    model = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(made.data))
+    named = torch.jit.mobile._export_operator_list(model)
+    print(json.dumps([f"norms of {way.__name__}", [n for n in sorted(named) if "norm" in n]]))
 """
 
 
@@ -301,4 +316,7 @@ def test_what_is_functional_by_rewriting(tmp_path: Path) -> None:
         "narrower": None,
         "learning": None,
         "copied": None,
+        # folded into the convolution
+        "norms of residual": [],
+        "norms of written": [],
     }

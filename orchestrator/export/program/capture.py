@@ -29,7 +29,7 @@ from orchestrator.export.program.int8 import Integers, in_int8
 from orchestrator.export.program.module import Program, leaf_names
 from orchestrator.export.program.nested import register
 from orchestrator.export.program.patience import patience
-from orchestrator.export.program.rewritten import functional_by_rewriting
+from orchestrator.export.program.rewritten import functional_by_rewriting, join_batch_norms
 from orchestrator.export.program.sizes import At, Kept, Plan, Wanted, enlarged, planned
 from orchestrator.export.program.whole import Steps, whole_layers
 from orchestrator.export.refusal import Refused
@@ -254,6 +254,8 @@ def functional(
             break
         table |= {its: _rule(its, node) for its, node in calls.items()}
         core = _decomposed(exported, dict(table))
+    if "aten::batch_norm" not in decomposed:
+        join_batch_norms(core.graph)
     return core
 
 

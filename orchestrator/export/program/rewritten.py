@@ -28,8 +28,8 @@ _FRESH: Final = frozenset(
     getattr(_ATEN, name)
     for name in (
         *("conv1d", "conv2d", "conv3d", "linear", "matmul", "bmm", "mm", "addmm", "batch_norm"),
-        *("_native_batch_norm_legit_no_training", "layer_norm", "group_norm", "embedding"),
-        *("add", "sub", "mul", "div", "relu", "relu6", "hardtanh", "hardswish", "hardsigmoid"),
+        *("layer_norm", "group_norm", "embedding", "add", "sub", "mul", "div"),
+        *("relu", "relu6", "hardtanh", "hardswish", "hardsigmoid"),
         *(
             "silu",
             "gelu",
@@ -99,6 +99,25 @@ def _replace(graph: Any, node: Any, by: Any) -> bool:
     return True
 
 
+def join_batch_norms(graph: Any) -> None:
+    """Make one operator again of each batch norm that torch wrote as two: the passes that fold
+    them into convolutions know them by it."""
+    for node in list(graph.nodes):
+        if node.target is not _ATEN._native_batch_norm_legit_no_training.default:
+            continue
+        if {user.target for user in node.users} != {operator.getitem}:
+            continue
+        results = list(node.users)
+        if any(one.args[1] != 0 for one in results):
+            continue
+        names = ("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps")
+        *tensors, momentum, eps = (_argument(node, name) for name in names)
+        for one in results:
+            one.target, one.kwargs = _ATEN.batch_norm.default, {}
+            one.args = (*tensors, False, momentum, eps, True)
+        graph.erase_node(node)
+
+
 def _argument(node: Any, name: str) -> Any:
     """An argument of a call, given or by default."""
     for number, one in enumerate(node.target._schema.arguments):
@@ -135,17 +154,7 @@ def _to(graph: Any, node: Any) -> bool:
 
 
 def _batch_norm(graph: Any, node: Any) -> bool:
-    if _argument(node, "training") is not False or _argument(node, "running_mean") is None:
-        return False
-    names = ("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps")
-    with graph.inserting_before(node):
-        whole = graph.call_function(
-            _ATEN._native_batch_norm_legit_no_training.default,
-            tuple(_argument(node, name) for name in names),
-        )
-        whole.meta = {key: its for key, its in node.meta.items() if key != "val"}
-    node.target, node.args, node.kwargs = operator.getitem, (whole, 0), {}
-    return True
+    return _argument(node, "training") is False and _argument(node, "running_mean") is not None
 
 
 def _without_write(graph: Any, node: Any) -> bool:
@@ -169,8 +178,6 @@ def _without_write(graph: Any, node: Any) -> bool:
 def _fresh(node: Any) -> bool:
     """Whether a tensor is memory that its node made."""
     target = node.target
-    if target is operator.getitem:
-        return bool(node.args[0].target is _ATEN._native_batch_norm_legit_no_training.default)
     return isinstance(target, torch._ops.OpOverload) and target.overloadpacket in _FRESH
 
 
