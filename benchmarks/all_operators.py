@@ -19,7 +19,7 @@ from typing import get_args
 
 from orchestrator.binary.elf_strip import split
 from orchestrator.build.executing.execute import execute_linked
-from orchestrator.build.planning.links import library_name, variant_links
+from orchestrator.build.planning.links import variant_links
 from orchestrator.build.planning.variants import VariantRequest, plan_all
 from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.build.workshop.runtime import Runtime
@@ -29,6 +29,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.select.policy import everything
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.config import Optimize
+from orchestrator.values.packages import library_name
 
 _NAME = "all_operators"
 
@@ -38,7 +39,6 @@ def measure_all_operators(
 ) -> int:
     """Bytes of the stripped shared library. Raises ActionFailedError."""
     request = VariantRequest(
-        label=_NAME,
         abi=abi,
         selection=everything(runtime.index, runtime.kernels),
         kernels=runtime.kernels,
@@ -46,7 +46,7 @@ def measure_all_operators(
         optimize=optimize,
     )
     prepared = here.prepare(runtime, [abi])
-    objects = plan_all(prepared, [request])[_NAME]
+    objects = plan_all(prepared, {_NAME: request})[_NAME]
     links = variant_links(prepared, _NAME, objects)
     # the operators of backends that are not built (MKL-DNN) refer to what no unit defines
     flags = ("-Wl,-z,undefs" if flag == "-Wl,-z,defs" else flag for flag in links.shared.flags)

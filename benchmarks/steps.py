@@ -23,13 +23,13 @@ from benchmarks.indexing import index_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.other_runtime import other_runtime_step
 from benchmarks.processes import CommandFailedError, Finished, run
-from orchestrator.build.planning.links import library_name
 from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.context import Context
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.trace.lock import lock_path, parse_lock
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.packages import library_name
 
 FIRST: Final = "camera"
 # Camera's architecture and one more operator: its model takes the place of camera's.

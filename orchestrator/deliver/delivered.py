@@ -15,7 +15,6 @@ from typing import Final, Protocol
 from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import MANIFEST, Manifest, read_manifest
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.labels import VariantLabel
 
 NOT_FOR_RELEASE: Final = "NOT-FOR-RELEASE"
 # For packagers that start no program.
@@ -89,11 +88,10 @@ def _problem(manifest: Manifest, path: str, file: File) -> str | None:
 
 
 def _changed(folder: Path, manifest: Manifest, wrong: Sequence[str]) -> ChangedDeliveryError:
-    label = VariantLabel(manifest.app, manifest.abi)
     return ChangedDeliveryError(
         "the delivered folder was modified",
         place=Place(str(folder)),
         expected="the files that its manifest lists, with their digests",
         seen=", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""),
-        hint=f"build the variant again: ./orchestrate build {label}",
+        hint=f"build the variant again: ./orchestrate build {manifest.label}",
     )

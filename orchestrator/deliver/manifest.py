@@ -36,6 +36,7 @@ from orchestrator.values.config import (
     System,
 )
 from orchestrator.values.forms import Class, Dtype, Feature, Operator, Tag
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.methods import Call, Method
 from orchestrator.values.selection import ALL_DTYPES
 
@@ -268,6 +269,10 @@ class Manifest(_Fact):
         if self.selection_digest not in (None, self.selection.digest):
             raise ValueError("the digest of `selection` is another one than `selection_digest`")
         return self
+
+    @property
+    def label(self) -> VariantLabel:
+        return VariantLabel(self.app, self.abi)
 
     def text(self) -> str:
         """The file's text: JSON with sorted keys, two spaces of indent and a last newline."""

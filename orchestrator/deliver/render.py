@@ -16,6 +16,7 @@ from orchestrator.deliver.manifest import Manifest
 from orchestrator.deliver.sample import c_program, sampled
 from orchestrator.platforms import PLATFORMS
 from orchestrator.system.templates import environment
+from orchestrator.values.packages import library_name
 
 _CXX_LIBRARY_MACROS: Final = {"libc++": "_LIBCPP_VERSION", "libstdc++": "__GLIBCXX__"}
 
@@ -46,13 +47,13 @@ def models_folder(app: str) -> str:
 def registrations_archive(app: str) -> str:
     """The file name of the archive of registrations, which consumers link with --whole-archive:
     nothing references a static initialiser."""
-    return f"lib{app}_torch_registrations.a"
+    return f"lib{library_name(app)}_registrations.a"
 
 
 def core_archive(app: str) -> str:
     """The file name of the archive of all other objects, of which a linker takes what is referred
     to."""
-    return f"lib{app}_torch_core.a"
+    return f"lib{library_name(app)}_core.a"
 
 
 def cmake_files(manifest: Manifest, layout: Layout) -> dict[str, str]:

@@ -54,6 +54,8 @@ from orchestrator.deliver.manifest import (
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.folders import MARKER
 from orchestrator.values.config import Processor, System
+from orchestrator.values.labels import VariantLabel
+from orchestrator.values.packages import library_name
 
 C_HEADER = "libtorch_app.h"
 
@@ -151,7 +153,7 @@ def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
     """Writes `dist/<app>/<abi>/` without verification. Raises what `delivering` raises."""
     with delivering(inputs, dist) as delivered:
         pass
-    return replace(delivered, folder=dist / inputs.app / inputs.abi)
+    return replace(delivered, folder=dist / VariantLabel(inputs.app, inputs.abi).delivered)
 
 
 @contextmanager
@@ -163,7 +165,7 @@ def delivering(inputs: DeliverInputs, dist: Path) -> Iterator[Delivered]:
     Raises `MissingPartError`, `NotStrippableError`, and `files.ForeignFolderError`,
     `files.DuplicateFileError`, `files.UnwritableError`; then nothing has changed.
     """
-    folder = dist / inputs.app / inputs.abi
+    folder = dist / VariantLabel(inputs.app, inputs.abi).delivered
     refuse_foreign_folder(folder)
     manifest, files = assemble(inputs)
     with writing(folder):
@@ -216,15 +218,15 @@ def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
 
 def _libraries(inputs: DeliverInputs) -> tuple[list[File], LibraryFact]:
     """The library files, the stripped one first, and what the manifest says about it."""
-    app = inputs.app
+    name = f"lib{library_name(inputs.app)}"
     if inputs.static_library is not None:
-        fact = LibraryFact(file=f"lib/lib{app}_torch.a", soname=None, build_id=None, symbols=None)
+        fact = LibraryFact(file=f"lib/{name}.a", soname=None, build_id=None, symbols=None)
         return [File(fact.file, inputs.static_library)], fact
     assert inputs.shared_library
     assert inputs.registrations
     assert inputs.core
-    file = f"lib/lib{app}_torch.so"
-    symbols = f"symbols/lib{app}_torch.so.debug"
+    file = f"lib/{name}.so"
+    symbols = f"symbols/{name}.so.debug"
     with _part(inputs.shared_library):
         unstripped = inputs.shared_library.read_bytes()
     try:
@@ -243,8 +245,8 @@ def _libraries(inputs: DeliverInputs) -> tuple[list[File], LibraryFact]:
     return [
         File(file, parts.stripped, executable=True),
         File(symbols, parts.debug),
-        File(f"lib/{render.registrations_archive(app)}", inputs.registrations),
-        File(f"lib/{render.core_archive(app)}", inputs.core),
+        File(f"lib/{render.registrations_archive(inputs.app)}", inputs.registrations),
+        File(f"lib/{render.core_archive(inputs.app)}", inputs.core),
         *(File(f"lib/{path.name}", path, executable=True) for path in inputs.beside),
     ], fact
 

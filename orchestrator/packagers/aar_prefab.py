@@ -25,6 +25,7 @@ from orchestrator.deliver.delivered import Delivery
 from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import AndroidFact
 from orchestrator.system.templates import environment
+from orchestrator.values.packages import library_name
 
 C_HEADER: Final = "libtorch_app.h"
 # Prefab takes what CMake takes as a version: up to four numbers.
@@ -61,7 +62,7 @@ def prefab_files(variants: tuple[AndroidVariant, ...]) -> Iterator[File]:
             "dependencies": [],
         },
     )
-    shared = f"{app}_torch"
+    shared = library_name(app)
     core, registrations = f"{shared}_core", f"{shared}_registrations"
     yield from _module(shared)
     yield from _headers(

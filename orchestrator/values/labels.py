@@ -68,10 +68,22 @@ class AppLabel:
 
 @dataclass(frozen=True, order=True)
 class VariantLabel:
-    """One app for one ABI."""
+    """One app for one ABI.
+
+    delivered  its folder below `dist/`
+    linked     its folder below the state: of its links, its model runner and its log
+    """
 
     app: str
     abi: str
+
+    @property
+    def delivered(self) -> str:
+        return f"{self.app}/{self.abi}"
+
+    @property
+    def linked(self) -> str:
+        return f"variants/{self.app}/{self.abi}"
 
     def __str__(self) -> str:
         return f"//apps/{self.app}:{self.abi}"

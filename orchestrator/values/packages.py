@@ -1,4 +1,4 @@
-"""The names of an app's packages, also in Python's form."""
+"""The names of an app's libraries and packages, also in Python's form."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ PARTS: Final[Mapping[PackageKind, tuple[str, ...]]] = {
     "xcframework": ("",),
     "wheel": ("",),  # what Python calls it: `python_name`
 }
+
+
+def library_name(app: str) -> str:
+    """The stem of an app's libraries: `camera_torch` for `libcamera_torch.so` and its archives."""
+    return f"{app}_torch"
 
 
 def default_package_name(app: str) -> str:

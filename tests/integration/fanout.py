@@ -105,9 +105,7 @@ class Workspace:
         runtime, compiles, projections = self.here.runtimes.on(self.runtime), {}, {}
         for abi, paths in units.items():
             # not `size`: the bitcode in its objects holds the path of the source
-            request = VariantRequest(
-                "test", abi, EVERYTHING, runtime.kernels, "release", "balanced"
-            )
+            request = VariantRequest(abi, EVERYTHING, runtime.kernels, "release", "balanced")
             spec = replace(spec_of(self.here.prepare(runtime, [abi]), request), entry=frozenset())
             text = projection_text(OPEN, EVERYTHING)
             assert text is not None

@@ -12,7 +12,7 @@ from orchestrator.build.planning.links import links_of
 from orchestrator.build.planning.plan import plan_variants, planned, variant_requests
 from orchestrator.build.planning.variants import plan_objects, plan_units, registration_units
 from orchestrator.build.workshop.invocation import Invocation, invocation
-from orchestrator.build.workshop.traced import read_traces
+from orchestrator.build.workshop.traced import read_app, read_traces
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.values.labels import VariantLabel
 
@@ -49,10 +49,11 @@ def test_the_plan_verb_changes_nothing(here: Invocation) -> None:
 @pytest.mark.real
 def test_a_build_plans_in_stages_of_which_one_generates(here: Invocation) -> None:
     runtime = here.runtimes.of("camera")
-    traces = {"camera": read_traces(here, here.workspace.apps["camera"])}
+    app = here.workspace.apps["camera"]
+    read = {"camera": read_app(here, app, read_traces(here, app))}
     with effects_refused():
         prepared = here.prepare(runtime, (label.abi for label in LABELS))
-        wanted = variant_requests(here, runtime, LABELS, traces)
+        wanted = variant_requests(prepared, LABELS, read)
         units = plan_units(prepared, wanted)
     able = core_toy.this_checkout()
     generating = replace(prepared, context=able.context)

@@ -24,7 +24,7 @@ from orchestrator.build.delivering.verify import runner_path, verify_library
 from orchestrator.build.executing.execute import Execution, View, execute_actions
 from orchestrator.build.explaining.actions import log_actions
 from orchestrator.build.explaining.engines import engines_of
-from orchestrator.build.planning.plan import Variant, apps_of, plan_variants
+from orchestrator.build.planning.plan import Variant, plan_variants
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
@@ -90,7 +90,7 @@ def build(
     """
     started = time.monotonic()
     failures = Failures(here, keep_going)
-    for app in apps_of(labels):
+    for app in sorted({label.app for label in labels}):
         with failures.of(*(label for label in labels if label.app == app)):
             refuse_blocked_folder(here, app)
     variants = plan_variants(here, failures.with_traces(labels), last=True)
@@ -256,7 +256,7 @@ def _noting_what_is_delivered(
     here: Invocation, label: VariantLabel, delivered: Delivered
 ) -> Iterator[None]:
     """Adds to an error about a delivery what dist/ contains afterwards."""
-    folder = here.context.dist / label.app / label.abi
+    folder = here.context.dist / label.delivered
     try:
         yield
     except OrchestratorError as error:

@@ -57,7 +57,7 @@ def unregistered(objects: VariantObjects) -> frozenset[str]:
 
 
 def _folder(here: Invocation, label: VariantLabel) -> Path:
-    return here.context.dist / label.app / label.abi
+    return here.context.dist / label.delivered
 
 
 def _structure(

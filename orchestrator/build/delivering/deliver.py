@@ -12,6 +12,7 @@ from orchestrator.build.planning.selected import selection_fact
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.native import NATIVE
 from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.traced import with_traces
 from orchestrator.compilers.driver import AndroidFacts
 from orchestrator.deliver.manifest import (
     AndroidFact,
@@ -60,8 +61,7 @@ def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> Deli
         headers=() if static else delivered_headers(here, runtime, abi),
         definitions=() if static else consumer_definitions(here, runtime, abi),
         models=tuple(
-            _model(here, app, model, trace)
-            for model, trace in zip(app.config.models, variant.traces, strict=True)
+            _model(here, app, model, trace) for model, trace in with_traces(app, variant.traces)
         ),
         selection=selection_fact(runtime, selection, variant.objects.plan.request),
         runtime=_runtime(runtime),

@@ -115,7 +115,7 @@ def is_proven(here: Invocation, label: VariantLabel) -> bool:
 
 
 def _mark(here: Invocation, label: VariantLabel) -> Path:
-    return here.context.state / "variants" / label.app / label.abi / UNPROVEN
+    return here.context.state / label.linked / UNPROVEN
 
 
 def _of_app(here: Invocation, app: App, built: frozenset[str]) -> Iterator[PackageReport]:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from orchestrator.build.planning.links import library_name
 from orchestrator.build.planning.selected import require_selection
 from orchestrator.build.workshop.invocation import Invocation
-from orchestrator.build.workshop.traced import read_traces
+from orchestrator.build.workshop.traced import read_traces, with_traces
 from orchestrator.canonical.lock import Shipped
 from orchestrator.context import Context
 from orchestrator.deliver.delivered import read_delivery
@@ -22,6 +21,7 @@ from orchestrator.system.limits import usable_cores
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.config import BASELINE, CORES, ModelConfig
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.packages import library_name
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import Layout, run_model, told_inputs
 from orchestrator.verify.verdict import (
@@ -55,7 +55,7 @@ def verify_delivered(here: Invocation, label: VariantLabel) -> tuple[VerifyResul
     app = here.workspace.apps[label.app]
     toolchain = here.toolchains.of(label.abi)
     name = f"lib{library_name(label.app)}.{'so' if toolchain.links_shared else 'a'}"
-    folder = here.context.dist / label.app / label.abi
+    folder = here.context.dist / label.delivered
     library = folder / "lib" / name
     runner = runner_path(here, label)
     for path in (library,) if toolchain.config.run == "none" else (library, runner):
@@ -66,12 +66,12 @@ def verify_delivered(here: Invocation, label: VariantLabel) -> tuple[VerifyResul
                 hint=f"run: ./orchestrate build {label}",
             )
     manifest = read_delivery(folder).manifest
-    if (manifest.app, manifest.abi) != (label.app, label.abi):
+    if manifest.label != label:
         raise OtherDeliveryError(
             "the delivered folder is of another variant",
             place=Place(str(folder)),
             expected=str(label),
-            seen=str(VariantLabel(manifest.app, manifest.abi)),
+            seen=str(manifest.label),
             hint=f"build the variant again: ./orchestrate build {label}",
         )
     kernels = manifest.kernels
@@ -96,7 +96,7 @@ def _levels(
 def runner_path(here: Invocation, label: VariantLabel) -> Path:
     """The model runner that is linked against a variant's shared library; it exists once it was
     built for an ABI that can run here."""
-    return here.context.state / "variants" / label.app / label.abi / "driver"
+    return here.context.state / label.linked / "driver"
 
 
 def verify_library(
@@ -123,7 +123,7 @@ def verify_library(
     running = here.toolchains.running(abi)
     levels = tuple(levels)
     results = []
-    for model, trace in zip(app.config.models, traces, strict=True):
+    for model, trace in with_traces(app, traces):
         if running.prefix is None:
             results.append(not_run(model.name, running.why_not))
             continue

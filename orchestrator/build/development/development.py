@@ -188,7 +188,6 @@ class Development:
         runtime = self.plain.runtime
         selection = every_dtype(runtime.index, runtime.kernels)
         return VariantRequest(
-            NAME,
             self.here.toolchains.host,
             selection,
             runtime.kernels,
@@ -264,7 +263,7 @@ class Development:
         units = [unit for unit in made[base.own] if unit.name != "operators"]
         units += [unit for unit in made[base.entries] if unit.name == "operators"]
         (objects,) = plan_objects(
-            self.plain, [self.request], {NAME: plan}, {plan.request: tuple(units)}
+            self.plain, {NAME: self.request}, {NAME: plan}, {plan.request: tuple(units)}
         ).values()
         cache = self.here.context.cache
         keeping = unit_of(

@@ -14,8 +14,9 @@ from orchestrator.build.executing.execute import View, execute_linked
 from orchestrator.build.planning.links import variant_links
 from orchestrator.build.planning.plan import variant_requests
 from orchestrator.build.planning.variants import VariantRequest, hot_units, plan_all
-from orchestrator.build.workshop.invocation import Invocation, parts_chosen
+from orchestrator.build.workshop.invocation import Invocation, Prepared, parts_chosen
 from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.traced import read_app
 from orchestrator.load.declared import App
 from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
 from orchestrator.select.backends import upgraded
@@ -79,8 +80,8 @@ def timed_library(
     Raises ActionFailedError, TorchgenFailedError, and what planning raises.
     """
     prepared = here.prepare(runtime, [here.toolchains.host])
-    request = _request(here, runtime, app, seen)
-    (objects,) = plan_all(prepared, [request]).values()
+    request = _request(here, prepared, app, seen)
+    (objects,) = plan_all(prepared, {NAME: request}).values()
     folder = f"$state/{NAME}/{_TIMED}"
     links = variant_links(prepared, request.app or NAME, objects, folder)
     assert links.runner is not None, "a machine runs what is built for it"
@@ -96,18 +97,19 @@ def timed_library(
     )
 
 
-def _request(here: Invocation, runtime: Runtime, app: App | None, seen: Seen) -> VariantRequest:
+def _request(here: Invocation, prepared: Prepared, app: App | None, seen: Seen) -> VariantRequest:
     if app is not None and seen.traces:
         label = VariantLabel(app.name, here.toolchains.host)
-        (request,) = variant_requests(here, runtime, [label], {app.name: seen.traces})
+        read = {app.name: read_app(here, app, seen.traces)}
+        (request,) = variant_requests(prepared, [label], read).values()
         # a delivery finishes a library that relocates itself, and a link alone does not
         return replace(request, self_relocation=False, extensible=False)
-    defaults, kernels = here.workspace.config.defaults, runtime.kernels_for(seen.roots)
+    runtime, defaults = prepared.runtime, here.workspace.config.defaults
+    kernels = runtime.kernels_for(seen.roots)
     config = here.toolchains.config(here.toolchains.host)
     tags = runtime.tag_users if seen.hot is None else seen.hot
     parts = parts_chosen(defaults.kernels if app is None else app.kernels)
     return VariantRequest(
-        NAME,
         config.abi,
         _selection(runtime, kernels, seen),
         kernels,

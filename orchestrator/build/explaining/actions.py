@@ -46,7 +46,7 @@ class UnknownActionError(OrchestratorError):
 def log_path(here: Invocation, label: VariantLabel) -> Path:
     """The file of a variant's action log, `<state>/variants/<app>/<abi>/actions.log`, next to its
     links."""
-    return here.context.state / "variants" / label.app / label.abi / FILE
+    return here.context.state / label.linked / FILE
 
 
 def log_actions(here: Invocation, variants: Iterable[Variant]) -> None:

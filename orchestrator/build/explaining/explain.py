@@ -8,6 +8,7 @@ from orchestrator.build.planning.plan import Variant, plan_variants
 from orchestrator.build.tracing.coverage import unrun_calls
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.build.workshop.traced import with_traces
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.select.why import Explainer, of_selection, overloads
 from orchestrator.values.labels import VariantLabel
@@ -83,8 +84,8 @@ def _unrun(
     here: Invocation, variant: Variant, model: str, operator: OperatorName
 ) -> tuple[str, ...]:
     """Where a model calls an operator and its inputs do not."""
-    traced = zip(variant.app.config.models, variant.traces, strict=True)
-    declared, trace = next((one, trace) for one, trace in traced if trace.model == model)
+    traced = with_traces(variant.app, variant.traces)
+    declared, trace = next((one, trace) for one, trace in traced if one.name == model)
     return unrun_calls(here, variant.app, declared, trace, operator)
 
 

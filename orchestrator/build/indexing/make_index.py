@@ -158,9 +158,7 @@ def index_spec(here: Invocation, runtime: Runtime) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
     of them has and needs; as written, since what a compiler adds is no need of theirs. A version's
     first index is made without one."""
-    request = VariantRequest(
-        "index", here.toolchains.host, _EVERYTHING, Registry({}), "release", "size"
-    )
+    request = VariantRequest(here.toolchains.host, _EVERYTHING, Registry({}), "release", "size")
     spec = compile_spec(here.prepare(runtime, [request.abi]), request)
     return replace(spec, lto=False, hardening=frozenset())
 

@@ -60,7 +60,7 @@ def make_library_index(
     """Compile the library's units for a processor, index, write. Raises ObjectUnreadableError."""
     everything = Selection(everything=True)
     abi = library.data.indexed[processor]
-    request = VariantRequest("index", abi, everything, runtime.kernels, "release", "balanced")
+    request = VariantRequest(abi, everything, runtime.kernels, "release", "balanced")
     spec = spec_of(here.prepare(runtime, [abi]), request)
     spec = replace(spec, entry=frozenset(), hardening=frozenset())
     units = library.units(processor).values()
@@ -134,9 +134,7 @@ def make_features(
     """
     features = load_features()
     everything = Selection(everything=True)
-    request = VariantRequest(
-        "index", here.toolchains.host, everything, runtime.kernels, "release", "size"
-    )
+    request = VariantRequest(here.toolchains.host, everything, runtime.kernels, "release", "size")
     spec = spec_of(here.prepare(runtime, [request.abi]), request)
     spec = replace(spec, lto=False, hardening=frozenset())
     sources = [feature.source for feature in features]

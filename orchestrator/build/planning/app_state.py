@@ -31,7 +31,6 @@ NOT_OF_CONFIG: Mapping[str, str] = {
 }
 # Fields of a request -> why its variants for all ABIs have no common value, or need none.
 NOT_OF_REQUEST: Mapping[str, str] = {
-    "label": "names the ABI",
     "abi": "names the ABI",
     "features": "follows from the selection and `kernels`, for each processor",
     "cpu": "the ABI's levels of `cpu` in app.yaml, which counts whole",

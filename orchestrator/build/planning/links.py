@@ -20,6 +20,8 @@ from orchestrator.platforms.android import packed_relocations
 from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.labels import VariantLabel
+from orchestrator.values.packages import library_name
 
 RUNNER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
 # The model runner, watched by the development library's observer.
@@ -76,21 +78,13 @@ class VariantLinks:
         return (self.shared, self.registrations, self.core, *runner, *self.cxx_library)
 
 
-def library_name(app: str) -> str:
-    """The stem of an app's libraries: `camera_torch` for `libcamera_torch.so` and its archives."""
-    return f"{app}_torch"
-
-
 def links_of(prepared: Prepared, app: str, objects: VariantObjects) -> VariantLinks | StaticLinks:
     """The links of a release variant, of the form that its system's apps link."""
     abi = objects.plan.spec.abi
     if prepared.toolchain(abi).links_shared:
         return variant_links(prepared, app, objects)
-    return static_links(_folder(app, abi), library_name(app), objects)
-
-
-def _folder(app: str, abi: str) -> str:
-    return f"$state/variants/{app}/{abi}"
+    folder = f"$state/{VariantLabel(app, abi).linked}"
+    return static_links(folder, library_name(app), objects)
 
 
 def variant_links(
@@ -104,7 +98,7 @@ def variant_links(
     folder: of their outputs (`$state/...`); None: that of the app's variant
     """
     spec, toolchain = objects.plan.spec, prepared.toolchain(objects.plan.spec.abi)
-    folder = _folder(app, spec.abi) if folder is None else folder
+    folder = f"$state/{VariantLabel(app, spec.abi).linked}" if folder is None else folder
     name = library_name(app)
     library = _cxx_library(f"{folder}/libc++.a", objects)
     of_library = tuple(one.output for one in library)

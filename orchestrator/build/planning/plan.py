@@ -3,8 +3,9 @@ cached."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from orchestrator.build.planning.links import VariantLinks, links_of, runner_com
 from orchestrator.build.planning.variants import VariantRequest, hot_units, plan_all
 from orchestrator.build.workshop.invocation import Invocation, Prepared, parts_chosen
 from orchestrator.build.workshop.runtime import Runtime
-from orchestrator.build.workshop.traced import read_traces
+from orchestrator.build.workshop.traced import ReadApp, read_app, read_traces
 from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
@@ -21,6 +22,7 @@ from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport,
 from orchestrator.select.policy import select, with_addon_dtypes, with_extra
 from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.action import Compile, precompiled_headers
+from orchestrator.values.config import ToolchainConfig
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
@@ -76,97 +78,71 @@ def _plan_on(
     here: Invocation, runtime: Runtime, labels: Sequence[VariantLabel], generate: bool
 ) -> dict[VariantLabel, Variant]:
     """The variants of one runtime's apps."""
-    traces = {app: read_traces(here, here.workspace.apps[app]) for app in apps_of(labels)}
+    apps = {
+        app.name: read_app(here, app, read_traces(here, app))
+        for app in here.workspace.apps_of(labels)
+    }
     prepared = here.prepare(runtime, (label.abi for label in labels))
-    requests = variant_requests(here, runtime, labels, traces)
+    requests = variant_requests(prepared, labels, apps)
     objects = plan_all(prepared, requests, generate=generate)
     return {
         label: Variant(
             label=label,
-            app=here.workspace.apps[label.app],
-            traces=traces[label.app],
-            request=one,
-            objects=objects[one.label],
-            links=links_of(prepared, label.app, objects[one.label]),
+            app=apps[label.app].app,
+            traces=apps[label.app].traces,
+            request=request,
+            objects=objects[label],
+            links=links_of(prepared, label.app, objects[label]),
         )
-        for label, one in zip(labels, requests, strict=True)
+        for label, request in requests.items()
     }
 
 
 def variant_requests(
-    here: Invocation,
-    runtime: Runtime,
-    labels: Collection[VariantLabel],
-    traces: Mapping[str, Sequence[Trace]],
-) -> tuple[VariantRequest, ...]:
-    """What to plan for each label, from the traces of its app's models and what the app adds."""
-    apps = {app: here.workspace.apps[app] for app in traces}
-    configs = {label.abi: here.toolchains.config(label.abi) for label in labels}
-    extra = {app: runtime.extra_operators(apps[app]) for app in traces}
-    roots = {
-        app: {o for trace in traces[app] for o in trace.root_operators}.union(extra[app])
-        for app in traces
-    }
-    called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
-    kernels = {app: runtime.kernels_for(roots[app]) for app in traces}
-    parts = {app: parts_chosen(apps[app].kernels) for app in apps}
-    selections = {
-        app: with_extra(
-            runtime.index,
-            kernels[app],
-            select(
-                runtime.index,
-                kernels[app],
-                traces[app],
-                apps[app].selection,
-                here.models.unrun_units(apps[app], traces[app]),
-                runtime.layouts(parts[app]),
-            ),
-            extra[app],
-        )
-        for app in traces
-    }
-    selections |= {
-        app: with_addon_dtypes(selection, runtime.version.addons)
-        for app, selection in selections.items()
-        if apps[app].config.extensible
-    }
-    hot = {
-        app: hot_units(runtime, {tag for trace in traces[app] for tag in trace.hot_tags})
-        for app in traces
-    }
-    lean = {app: runtime.lean_units(here.models.upgraded(apps[app], traces[app])) for app in traces}
-    cut = {app: runtime.cut_units(roots[app]) for app in traces}
-    return tuple(
-        VariantRequest(
-            label=str(label),
-            abi=label.abi,
-            selection=selections[label.app],
-            kernels=kernels[label.app],
-            purpose="release",
-            optimize=apps[label.app].optimize,
-            hot=hot[label.app],
-            lean=lean[label.app],
-            cut=cut[label.app],
-            app=label.app,
-            features=runtime.features_of(
-                configs[label.abi], parts[label.app], roots[label.app], called[label.app]
-            ),
-            cpu=runtime.declared_levels(apps[label.app], configs[label.abi]),
-            multiply_adds=max((one.multiply_adds or 0 for one in traces[label.app]), default=0),
-            parts=parts[label.app],
-            threads=apps[label.app].threads,
-            self_relocation=apps[label.app].config.self_relocation,
-            dispatch=apps[label.app].config.dispatch,
-            extensible=apps[label.app].config.extensible,
-        )
-        for label in labels
+    prepared: Prepared, labels: Iterable[VariantLabel], apps: Mapping[str, ReadApp]
+) -> dict[VariantLabel, VariantRequest]:
+    """The request of each label, by what was read of its app; nothing is read here."""
+    of_apps = {name: _app_request(prepared.runtime, app) for name, app in apps.items()}
+    return {label: of_apps[label.app](label.abi, prepared.config(label.abi)) for label in labels}
+
+
+def _app_request(
+    runtime: Runtime, read: ReadApp
+) -> Callable[[str, ToolchainConfig], VariantRequest]:
+    """The request of an app's variant for an ABI: from the traces of its models and what the app
+    adds."""
+    app, traces = read.app, read.traces
+    extra = runtime.extra_operators(app)
+    roots = {o for trace in traces for o in trace.root_operators}.union(extra)
+    called = {o for trace in traces for o in trace.called_operators}
+    kernels, parts = runtime.kernels_for(roots), parts_chosen(app.kernels)
+    layouts = runtime.layouts(parts)
+    traced = select(runtime.index, kernels, traces, app.selection, read.unrun, layouts)
+    selection = with_extra(runtime.index, kernels, traced, extra)
+    if app.config.extensible:
+        selection = with_addon_dtypes(selection, runtime.version.addons)
+    request = partial(
+        VariantRequest,
+        selection=selection,
+        kernels=kernels,
+        purpose="release",
+        optimize=app.optimize,
+        hot=hot_units(runtime, {tag for trace in traces for tag in trace.hot_tags}),
+        lean=runtime.lean_units(read.upgraded),
+        cut=runtime.cut_units(roots),
+        app=app.name,
+        multiply_adds=max((one.multiply_adds or 0 for one in traces), default=0),
+        parts=parts,
+        threads=app.threads,
+        self_relocation=app.config.self_relocation,
+        dispatch=app.config.dispatch,
+        extensible=app.config.extensible,
     )
-
-
-def apps_of(labels: Iterable[VariantLabel]) -> list[str]:
-    """The names of the labels' apps, sorted, each once."""
-    return sorted({label.app for label in labels})
+    return lambda abi, config: request(
+        abi,
+        features=runtime.features_of(config, parts, roots, called),
+        cpu=runtime.declared_levels(app, config),
+    )
 
 
 def planned(here: Invocation, labels: Sequence[VariantLabel]) -> PlanReport:
@@ -196,31 +172,32 @@ def _planned_on(
 
     every: gets the objects of all of them
     """
-    of_app: dict[str, list[VariantLabel]] = {app: [] for app in apps_of(labels)}
-    for label in labels:
-        of_app[label.app].append(label)
-    traces = {app: read_traces(here, here.workspace.apps[app]) for app in of_app}
+    of_app: dict[str, list[VariantLabel]] = {}
+    for label in sorted(labels, key=lambda label: label.app):
+        of_app.setdefault(label.app, []).append(label)
+    apps = {app: here.workspace.apps[app] for app in of_app}
+    traces = {name: read_traces(here, app) for name, app in apps.items()}
     prepared = here.prepare(runtime, (label.abi for label in labels))
     left_out = UnselectedDtypes(runtime.index)
     runners = dict[VariantSpec, tuple[Compile, ...]]()
-    for app, own in of_app.items():
-        config = here.workspace.apps[app].config
-        requests = variant_requests(here, runtime, own, {app: traces.pop(app)})
-        planned = plan_all(prepared, requests, generate=False)
+    for name, own in of_app.items():
+        app = apps[name]
+        read = read_app(here, app, traces.pop(name))
+        planned = plan_all(prepared, variant_requests(prepared, own, {name: read}), generate=False)
         # an app's variants have one selection, and nearly always the same needs
         switches = {one.plan.needed.switches: one.plan.selection for one in planned.values()}
         missing = {nodes: left_out.bytes(nodes, selection) for nodes, selection in switches.items()}
-        for objects in (planned[request.label] for request in requests):
+        for objects in planned.values():
             spec = objects.plan.spec
             if spec.common not in runners:
                 runners[spec.common] = runner_compiles(prepared, spec)
             yield PlannedVariant(
-                app=app,
+                app=name,
                 abi=spec.abi,
                 objects=every.numbers((*objects.compiles, *runners[spec.common])),
                 estimated_bytes=_estimated(objects, missing),
                 generated=_is_generated(here, objects),
-                budget_bytes=config.budgets.get(spec.abi),
+                budget_bytes=app.config.budgets.get(spec.abi),
                 cpu_levels=spec.levels,
                 usual_levels=_has_usual_levels(prepared, spec),
             )

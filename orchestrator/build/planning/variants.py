@@ -7,9 +7,10 @@ Three stages: `plan_units` determines the units and registrations that each vari
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
 from orchestrator.build.planning.links import extensible_script
 from orchestrator.build.planning.selected import selection_unit
@@ -79,6 +80,8 @@ from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.same import Same
 from orchestrator.values.selection import Selection
 
+# What identifies a variant to whoever plans it.
+Key = TypeVar("Key", bound=Hashable)
 LIBRARY_SOURCES = (
     "archive/crc32.cpp",
     "capi/capi.cpp",
@@ -122,7 +125,7 @@ THREAD_EXIT = "runtime_library/thread_exit.cpp"
 
 @dataclass(frozen=True)
 class VariantRequest:
-    """A variant to plan: its label for people, what is selected, and how it is built.
+    """A variant to plan: what is selected, and how it is built.
 
     kernels are the registrations that its models can reach, cut the units that they cannot, lean
     those of which they need less.
@@ -137,7 +140,6 @@ class VariantRequest:
     extensible: whether its shared library takes add-ons.
     """
 
-    label: str
     abi: str
     selection: Selection
     kernels: Registry
@@ -159,13 +161,13 @@ class VariantRequest:
 
 def plan_all(
     prepared: Prepared,
-    requests: Sequence[VariantRequest],
+    requests: Mapping[Key, VariantRequest],
     *,
     generate: bool = True,
-) -> dict[str, VariantObjects]:
-    """Variants of one runtime by label, with their registrations generated (one torchgen process
-    for all).
+) -> dict[Key, VariantObjects]:
+    """Variants of one runtime, with their registrations generated (one torchgen process for all).
 
+    requests: by what identifies them to the caller: labels, names of apps
     generate: without, registrations that are not there yet are planned by placeholders, and nothing
     is run or written.
     """
@@ -174,15 +176,20 @@ def plan_all(
     return plan_objects(prepared, requests, plans, registrations)
 
 
-def plan_units(prepared: Prepared, requests: Iterable[VariantRequest]) -> dict[str, VariantPlan]:
-    """Label -> the plan of each requested variant: its units, projections and registrations.
+def plan_units(
+    prepared: Prepared, requests: Mapping[Key, VariantRequest]
+) -> dict[Key, VariantPlan]:
+    """The plan of each requested variant: its units, projections and registrations.
 
     Pure, given what was prepared. Raises UnitUnknownError.
     """
-    return {
-        one.label: prepared.runtime.planner.plan(one.kernels, one.selection, spec_of(prepared, one))
-        for one in requests
-    }
+    return {key: plan_variant(prepared, request) for key, request in requests.items()}
+
+
+def plan_variant(prepared: Prepared, request: VariantRequest) -> VariantPlan:
+    """The plan of one variant. Raises UnitUnknownError."""
+    spec = spec_of(prepared, request)
+    return prepared.runtime.planner.plan(request.kernels, request.selection, spec)
 
 
 def registration_units(
@@ -201,28 +208,28 @@ def registration_units(
 
 def plan_objects(
     prepared: Prepared,
-    requests: Iterable[VariantRequest],
-    plans: Mapping[str, VariantPlan],
+    requests: Mapping[Key, VariantRequest],
+    plans: Mapping[Key, VariantPlan],
     registrations: Mapping[RegistrationRequest, tuple[GeneratedUnit, ...]],
-) -> dict[str, VariantObjects]:
-    """Label -> every object that each requested variant links: PyTorch's units, registrations,
-    ours, the kernel library's and, where the compiler brings sources of it, the C++ library's.
+) -> dict[Key, VariantObjects]:
+    """Every object that each requested variant links: PyTorch's units, registrations, ours, the
+    kernel library's and, where the compiler brings sources of it, the C++ library's.
 
-    plans          by label, as of `plan_units`
+    plans          as of `plan_units`
     registrations  by request, one for each of the plans
     """
     renamed, cache = prepared.runtime.renamed, prepared.context.cache
     # an app's variants have one selection, and its digest takes longer than all else that is here
     selected: dict[tuple[Same, RegistrationRequest], GeneratedUnit] = {}
     found = {}
-    for one in requests:
-        plan = plans[one.label]
-        key = (Same(plan.selection), plan.request)
-        if key not in selected:
-            selected[key] = selection_unit(prepared.runtime, plan.selection, plan.request, cache)
-        generated = (registrations[plan.request], selected[key])
-        objects = _kept(prepared, _objects(prepared, one, plan, *generated))
-        found[one.label] = objects_in_own_folders(objects, renamed)
+    for key, request in requests.items():
+        plan = plans[key]
+        same = (Same(plan.selection), plan.request)
+        if same not in selected:
+            selected[same] = selection_unit(prepared.runtime, plan.selection, plan.request, cache)
+        generated = (registrations[plan.request], selected[same])
+        objects = _kept(prepared, _objects(prepared, request, plan, *generated))
+        found[key] = objects_in_own_folders(objects, renamed)
     return found
 
 

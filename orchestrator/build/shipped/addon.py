@@ -73,6 +73,7 @@ from orchestrator.values.config import NAME
 from orchestrator.values.fits import Lack
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.packages import library_name
 from orchestrator.values.selection import Selection
 from orchestrator.verify.model_runner import run_model, told_inputs
 from orchestrator.verify.verdict import RunnerResult, require_verified
@@ -459,7 +460,6 @@ class _Making:
         assert trace is not None
         app = self.held.app
         wanted = VariantRequest(
-            label=self.name,
             abi=self.base.abi,
             selection=selection,
             kernels=runtime.kernels_for(selection.root_operators),
@@ -505,7 +505,7 @@ class _Making:
 
     @property
     def _file(self) -> str:
-        return f"lib{self.base.app}_torch_{self.name}.so"
+        return f"lib{library_name(self.base.app)}_{self.name}.so"
 
     def _deliver(
         self,

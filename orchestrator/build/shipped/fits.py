@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from orchestrator.binary.elf_symbols import needed_libraries
+from orchestrator.build.delivering.verify import runner_path
 from orchestrator.build.planning.selected import OtherSelectionError, require_selection
 from orchestrator.build.workshop.fetch import tree_folder
 from orchestrator.build.workshop.invocation import Invocation
@@ -49,7 +50,9 @@ from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
 from orchestrator.trace.reading import LONGEST, named_text
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.fits import Judgement, Lack
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.packages import library_name
 from orchestrator.values.trace import Trace
 from orchestrator.values.versions import ModelVersions
 from orchestrator.verify.model_runner import run_model
@@ -433,7 +436,8 @@ class _Fitting:
         with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
             try:
                 for name in needed_libraries(program):
-                    if name.endswith("_torch.so"):  # whatever app the runner was linked with
+                    # whatever app the runner was linked with
+                    if name.endswith(library_name("") + ".so"):
                         take_library(one, Path(folder) / name)
             except OrchestratorError as error:
                 return None, error.what
@@ -455,18 +459,17 @@ class _Fitting:
 
     def _is_own(self, one: Packaged) -> bool:
         """Whether it lies where this workspace's builds put it, with what they left besides."""
-        manifest, context = one.manifest, self.here.context
-        folder = context.dist / manifest.app / manifest.abi
-        if one.path.resolve() != folder.resolve():
+        if one.path.resolve() != (self.here.context.dist / one.manifest.label.delivered).resolve():
             return False
-        built = context.state / "variants" / manifest.app / manifest.abi
-        return (built / "driver").is_file()
+        return runner_path(self.here, one.manifest.label).is_file()
 
     def _runner(self, one: Packaged) -> Path | None:
         """A model runner for the ABI: of the same app if there is one."""
-        variants = self.here.context.state / "variants"
-        own = variants / one.manifest.app / one.manifest.abi / "driver"
-        every = [own, *sorted(variants.glob(f"*/{one.manifest.abi}/driver"))]
+        others = VariantLabel("*", one.manifest.abi).linked
+        every = [
+            runner_path(self.here, one.manifest.label),
+            *sorted(self.here.context.state.glob(f"{others}/driver")),
+        ]
         return next((path for path in every if path.is_file()), None)
 
     def _result(self, argv: Sequence[str], libraries: Path, one: Packaged) -> VerifyResult:

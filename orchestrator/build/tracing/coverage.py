@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.build.workshop.invocation import Invocation
-from orchestrator.build.workshop.traced import read_traces
+from orchestrator.build.workshop.traced import read_traces, with_traces
 from orchestrator.load.declared import App
 from orchestrator.models.coverage import methods_covered, sites_unrun
 from orchestrator.report.coverage import ModelCoverage
@@ -19,7 +19,7 @@ def covered(here: Invocation, app: App) -> Iterator[ModelCoverage]:
 
     `methods` is None for a trace that has no coverage. Raises what `read_traces` raises.
     """
-    for model, trace in zip(app.config.models, read_traces(here, app), strict=True):
+    for model, trace in with_traces(app, read_traces(here, app)):
         methods = None
         if trace.coverage is not None:
             listings = here.models.listings(app, model)

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from orchestrator.build.development.development import Development
 from orchestrator.build.executing.execute import ProgressSink, execute_actions, require_success
 from orchestrator.build.planning.links import executable_links
-from orchestrator.build.planning.variants import VariantRequest, plan_all, plan_units, scales
+from orchestrator.build.planning.variants import VariantRequest, plan_all, plan_variant, scales
 from orchestrator.build.tracing.on_demand import OnDemandTracer, UnsureRecordingError
 from orchestrator.build.tracing.trace_changes import changes_in_lock
 from orchestrator.build.workshop.fetch import is_fetched
@@ -162,13 +162,14 @@ def _trace_in_tracers(
     variants = dict[str, VariantObjects]()
     for _name, names in here.runtimes.grouped(app.name for app in apps):
         runtime = here.runtimes.of(names[0])
-        requests = [
-            _request(here, runtime, app, all_operators) for app in apps if app.name in names
-        ]
-        variants |= plan_all(here.prepare(runtime, (one.abi for one in requests)), requests)
+        requests = {
+            app.name: _request(here, runtime, app, all_operators)
+            for app in apps
+            if app.name in names
+        }
+        variants |= plan_all(here.prepare(runtime, [here.toolchains.host]), requests)
     links = {
-        label: executable_links(f"$state/tracers/{label}", objects)
-        for label, objects in variants.items()
+        app: executable_links(f"$state/tracers/{app}", objects) for app, objects in variants.items()
     }
     graph = action_graph(variants.values(), (link for one in links.values() for link in one))
     texts = texts_of(variants.values())
@@ -251,7 +252,7 @@ def _request(here: Invocation, runtime: Runtime, app: App, all_operators: bool) 
         kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
         selection = tracer_selection(runtime, kernels, app.name, roots)
     return VariantRequest(
-        app.name, here.toolchains.host, selection, kernels, "tracer", optimize="size", cut=cut
+        here.toolchains.host, selection, kernels, "tracer", optimize="size", cut=cut
     )
 
 
@@ -283,9 +284,9 @@ def estimated(here: Invocation, runtime: Runtime, roots: Collection[OperatorName
     kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
     selection = tracer_selection(runtime, kernels, "estimate", roots)
     request = VariantRequest(
-        "estimate", here.toolchains.host, selection, kernels, "release", optimize="size", cut=cut
+        here.toolchains.host, selection, kernels, "release", optimize="size", cut=cut
     )
-    return plan_units(prepared, [request])["estimate"].needed.bytes
+    return plan_variant(prepared, request).needed.bytes
 
 
 def _bytes_in(here: Invocation, runtime: Runtime, tree: str, trace: Trace) -> int | None:

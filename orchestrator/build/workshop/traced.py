@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.load.declared import App
 from orchestrator.trace.lock import TraceMissingError, read_lock, require_lock
+from orchestrator.values.config import ModelConfig
 from orchestrator.values.labels import AppLabel, VariantLabel
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
+
+
+@dataclass(frozen=True)
+class ReadApp:
+    """An app as plans are made of it: all that has to be read is read.
+
+    traces    of its models; `run` may plan for some of them
+    upgraded  operators by which its models mean what an earlier PyTorch did
+    unrun     model -> own units with a class of which the model calls a method that its inputs
+              never ran
+    """
+
+    app: App
+    traces: tuple[Trace, ...]
+    upgraded: frozenset[OperatorName]
+    unrun: Mapping[str, frozenset[str]]
+
+
+def read_app(here: Invocation, app: App, traces: Sequence[Trace]) -> ReadApp:
+    """The app with these traces, and what planning needs of its models' files. Raises what reading
+    the models raises."""
+    models = here.models
+    return ReadApp(app, (*traces,), models.upgraded(app, traces), models.unrun_units(app, traces))
+
+
+def with_traces(app: App, traces: Iterable[Trace]) -> Iterator[tuple[ModelConfig, Trace]]:
+    """The app's models, each with its trace."""
+    named = {trace.model: trace for trace in traces}
+    return ((model, named[model.name]) for model in app.config.models)
 
 
 def require_traced(here: Invocation, labels: Iterable[VariantLabel]) -> None:

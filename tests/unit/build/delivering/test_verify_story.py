@@ -81,7 +81,7 @@ def test_the_delivered_file_is_run_besides_the_original(
     monkeypatch.setattr(story, "read_runs", lambda *_: runs(1))
     here = invocation(tmp_path)
     app = here.workspace.apps["app"]
-    trace: Any = object()
+    trace: Any = SimpleNamespace(model="net")
     library = (Path("driver"), Path("lib/libapp_torch.so"), ())
     (result,) = verify_library(here, app, ABI, [trace], *library, {"net": delivered}, None)
     assert ran == [original, delivered]
@@ -177,7 +177,7 @@ def verified(
     monkeypatch.setattr(story, "run_model", processor.run_model)
     monkeypatch.setattr(story, "read_runs", lambda *_: {"runs": [recorded], "error": None})
     here = invocation(root)
-    trace: Any = object()
+    trace: Any = SimpleNamespace(model="net")
     library = (Path("driver"), Path("lib/libapp_torch.so"), levels)
     app = here.workspace.apps["app"]
     (result,) = verify_library(here, app, ABI, [trace], *library, {}, None)

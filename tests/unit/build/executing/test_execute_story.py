@@ -27,12 +27,12 @@ from orchestrator.build.executing.execute import (
     write_texts,
 )
 from orchestrator.build.executing.launch import with_headers
-from orchestrator.build.planning.links import library_name
 from orchestrator.compilers.resolve import CompilerMissingError
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.execute.ninja_run import ActionFailedError, NinjaResult
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile, Precompile
+from orchestrator.values.packages import library_name
 
 # What a launcher's zig has its library under, in the cache: by its release.
 ZIG_LINK = f"zig-lib-{metadata.version('ziglang')}"

@@ -79,7 +79,6 @@ OTHER_REQUEST: Mapping[str, Any] = MappingProxyType(
     }
 )
 REQUEST = VariantRequest(
-    label="//apps/toy:linux-arm64",
     abi="linux-arm64",
     selection=Selection(),
     kernels=Registry({}),

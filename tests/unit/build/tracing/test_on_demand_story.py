@@ -89,9 +89,7 @@ class Toy:
             operators=dict.fromkeys(map(Op, CLOSURE), frozenset()),
             root_operators=frozenset({Op("aten::a")}),
         )
-        request = VariantRequest(
-            "toy", "linux-x86_64", selection, Registry({}), "tracer", optimize="size"
-        )
+        request = VariantRequest("linux-x86_64", selection, Registry({}), "tracer", optimize="size")
         app = here.workspace.apps["toy"]
         return OnDemandTracer(here, toy_runtime(), app, cast(Any, self.library), request)
 
