@@ -31,6 +31,7 @@ from orchestrator.binary.macho_universal import split_universal
 from orchestrator.deliver.manifest import MANIFEST, MAX_MANIFEST, Manifest, ModelFact
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import open_file, parse_json, readable_sha256
+from orchestrator.system.tar import TarDamagedError, tar_members
 
 # Of all that a package unpacks to, and of one library.
 MAX_UNPACKED: Final = 4 * 2**30
@@ -51,11 +52,8 @@ _AR: Final = b"!<arch>\n"
 _ZIP: Final = b"PK\x03\x04"
 # What can be read, for messages.
 _PACKAGES: Final = "a delivered folder, a .tar.zst, a .deb, an .aar, a .whl or an .xcframework.zip"
-# tar(5): blocks, at the end two of nothing; kinds of entries
+# tar(5): blocks, at the end two of nothing
 _BLOCK: Final = 512
-_REGULAR: Final = (b"0", b"\0")
-_LONG_NAME: Final = b"L"
-_LONGEST_NAME: Final = 2**16
 # a header of `ar`: name, time, owner, group, mode, size, end
 _MEMBER: Final = struct.Struct("16s12s6s6s8s10s2s")
 # The magic number and the number of parts of a universal file: it has one for each processor.
@@ -66,6 +64,7 @@ _MOST_PARTS: Final = 4
 _DAMAGE: Final = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
+    TarDamagedError,
     zstandard.ZstdError,
     zlib.error,
     struct.error,
@@ -317,58 +316,15 @@ def _reader(head: bytes, place: Place) -> Callable[[BinaryIO, _Members], None]:
 
 
 def _tar_zst(file: IO[bytes], members: _Members) -> None:
-    """The entries of a tar in a zstd frame, as far as our own need: its headers are many, and the
-    standard library takes longer for them than for all the rest."""
+    """The members of a tar in a zstd frame."""
     stream = _Inflating(file, members)
-    long_name = ""
-    while any(header := stream.take(_BLOCK)):
-        name, size, kind = _entry(header)
-        path, long_name = (long_name or name).removeprefix("./"), ""
+    for member in tar_members(stream.take):
         members.counted(0)
-        part = _Part(stream, size)
-        if kind == _LONG_NAME:
-            data = _bounded(cast(IO[bytes], part), size, _LONGEST_NAME, "a name", members.place)
-            long_name = data.rstrip(b"\0").decode("utf-8", "replace")
-        elif kind in _REGULAR and members.wants(path):
-            _check(header)
-            members.meet(path, size, cast(IO[bytes], part))
-        part.skip(-size % _BLOCK)
+        path = os.fsencode(member.name).decode("utf-8", "replace").removeprefix("./")
+        data = member.data
+        if data is not None and member.kind == "file" and members.wants(path):
+            members.meet(path, data.size, cast(IO[bytes], data))
     stream.finish()
-
-
-def _entry(header: bytes) -> tuple[str, int, bytes]:
-    """Name, size and kind of an entry (tar(5)); raises ValueError for a header that is none."""
-    name = header[:100].partition(b"\0")[0]
-    if header[257:263] == b"ustar\0" and (prefix := header[345:500].partition(b"\0")[0]):
-        name = prefix + b"/" + name
-    size = int(header[124:136].rstrip(b"\0 ") or b"0", 8)
-    if size < 0:
-        raise ValueError("an entry of less than no bytes")
-    return name.decode("utf-8", "replace"), size, header[156:157]
-
-
-def _check(header: bytes) -> None:
-    said = int(header[148:156].rstrip(b"\0 "), 8)
-    if said != sum(header) - sum(header[148:156]) + 8 * ord(" "):
-        raise ValueError("a header that does not match its checksum")
-
-
-class _Part:
-    """The content of an entry: the next bytes of a stream."""
-
-    def __init__(self, stream: _Inflating, left: int) -> None:
-        self._stream, self._left = stream, left
-
-    def read(self, size: int) -> bytes:
-        data = self._stream.take(min(size, self._left))
-        self._left -= len(data)
-        return data
-
-    def skip(self, more: int) -> None:
-        """Leaves out the rest, and what fills its last block."""
-        self._left += more
-        while self._left:
-            self.read(_CHUNK)
 
 
 class _Inflating:

@@ -31,7 +31,7 @@ from typing import Final, Protocol
 import zstandard
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.source.tar import Kind, Member, TarDamagedError, tar_members
+from orchestrator.system.tar import Kind, Member, TarDamagedError, tar_members
 
 MAX_BYTES: Final = 4 * 1024**3
 MAX_MEMBERS: Final = 500_000

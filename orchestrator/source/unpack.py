@@ -29,7 +29,7 @@ from orchestrator.source.members import (
     allowance,
     archive_members,
 )
-from orchestrator.source.tar import Member
+from orchestrator.system.tar import Member
 
 # A tree deeper than this ends in Python's limit of recursion when it is walked or removed.
 MAX_DEPTH: Final = 100

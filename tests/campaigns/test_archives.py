@@ -27,9 +27,9 @@ import zstandard
 from harness import Campaign
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.source.tar import tar_members
 from orchestrator.source.tree import TreeRules, digest_files, tree_files
 from orchestrator.source.unpack import unpack
+from orchestrator.system.tar import tar_members
 
 SECONDS: Final = 2.0
 MEGABYTES: Final = 500

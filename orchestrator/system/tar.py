@@ -43,7 +43,8 @@ class TarDamagedError(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """An entry of an archive: `target` is the text of a link, `chunks` gives a file's bytes, once.
+    """An entry of an archive: `target` is the text of a link, `chunks` gives a file's bytes, once,
+    as does `data` in pieces of any size.
 
     Names are as in the archive; bytes that are no UTF-8 are surrogates, as in os.fsdecode.
     """
@@ -52,6 +53,7 @@ class Member:
     kind: Kind
     target: str
     chunks: Callable[[], Iterator[bytes]]
+    data: Data | None = None
 
 
 def tar_members(read: Callable[[int], bytes]) -> Iterator[Member]:
@@ -63,29 +65,33 @@ def tar_members(read: Callable[[int], bytes]) -> Iterator[Member]:
     while (header := _next_header(read)) is not None:
         name, kind, target, size = header
         # of all other kinds no bytes follow, whatever their headers say
-        data = _Data(read, size if kind == "file" else 0)
-        yield Member(name, kind, target, data.chunks)
+        data = Data(read, size if kind == "file" else 0)
+        yield Member(name, kind, target, data.chunks, data)
         data.skip()
 
 
-class _Data:
+class Data:
     """The bytes of one member, and what fills its last block up."""
 
     def __init__(self, read: Callable[[int], bytes], size: int) -> None:
+        self.size = size
         self._read = read
         self._left = size
-        self._padding = -size % _BLOCK
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; fewer at the end."""
+        data = _whole(self._read, min(size, self._left))
+        self._left -= len(data)
+        return data
 
     def chunks(self) -> Iterator[bytes]:
         while self._left:
-            chunk = _whole(self._read, min(self._left, _CHUNK))
-            self._left -= len(chunk)
-            yield chunk
+            yield self.read(_CHUNK)
 
     def skip(self) -> None:
         for _ in self.chunks():
             pass
-        _whole(self._read, self._padding)
+        _whole(self._read, -self.size % _BLOCK)
 
 
 def _next_header(read: Callable[[int], bytes]) -> tuple[str, Kind, str, int] | None:

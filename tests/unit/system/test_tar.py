@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from orchestrator.source.tar import MAX_EXTENDED, TarDamagedError, tar_members
+from orchestrator.system.tar import MAX_EXTENDED, TarDamagedError, tar_members
 
 Seen = tuple[str, str, str, bytes]  # name, kind, target, bytes
 
