@@ -28,7 +28,7 @@ from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.errors import OrchestratorError
 from orchestrator.select.policy import everything
 from orchestrator.system.workspace_lock import workspace_lock
-from orchestrator.values.config import Optimize
+from orchestrator.values.config.forms import Optimize
 from orchestrator.values.packages import library_name
 
 _NAME = "all_operators"

@@ -25,7 +25,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import open_archive
 from orchestrator.models.info import has_torchscript
 from orchestrator.system.process import CommandRunner, Finished
-from orchestrator.values.config import Declared, Line, Tuple
+from orchestrator.values.config.forms import Declared, Line, Tuple
 
 _OFF: Final = "or leave the model as it is: `canonical: off` for it in app.yaml"
 _STATIC: Final = "declare `canonical: static` for it, which keeps control flow and state"

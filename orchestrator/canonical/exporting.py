@@ -12,17 +12,11 @@ from pydantic import Field, ValidationError
 
 from orchestrator.canonical.convert import difference
 from orchestrator.canonical.lock import LARGEST_INPUTS, Rewrite
-from orchestrator.canonical.process import (
-    FILE_LIMIT,
-    Work,
-    read_made,
-    require_memory,
-    run_worker,
-)
+from orchestrator.canonical.process import FILE_LIMIT, Work, read_made, require_memory, run_worker
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import CommandRunner, Finished
-from orchestrator.values.config import Declared, Line, Tuple
+from orchestrator.values.config.forms import Declared, Line, Tuple
 
 _OTHERWISE = "or export it by a script of your own: docs/guide/export.md"
 

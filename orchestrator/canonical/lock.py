@@ -26,7 +26,9 @@ from orchestrator.load.yaml import LONGEST, PlaceIndex, load_located
 from orchestrator.system.reading import file_sha256, open_file, read_text
 from orchestrator.system.staging import write_bytes
 from orchestrator.system.yaml_text import yaml_text
-from orchestrator.values.config import NAME, Declared, Line, ModelConfig, Sha256, Tuple
+from orchestrator.values.config.app import ModelConfig
+from orchestrator.values.config.forms import NAME, Declared, Line, Tuple
+from orchestrator.values.config.workspace import Sha256
 
 # JSON of inputs; and of what they pack to.
 LARGEST_INPUTS: Final = 2**28

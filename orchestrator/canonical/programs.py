@@ -18,7 +18,7 @@ from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.programs import read_program
 from orchestrator.system.process import CommandRunner, Finished
-from orchestrator.values.config import PROGRAM_SUFFIX
+from orchestrator.values.config.app import PROGRAM_SUFFIX
 
 _OTHERWISE: Final = "or export the module itself: ./orchestrate export model"
 

@@ -15,7 +15,8 @@ from orchestrator.canonical.lock import files_of
 from orchestrator.ci.jobs import Job
 from orchestrator.load.declared import App, Workspace
 from orchestrator.trace.lock import lock_path, runs_path
-from orchestrator.values.config import ModelConfig, RuntimePin, WorkspaceConfig
+from orchestrator.values.config.app import ModelConfig
+from orchestrator.values.config.workspace import RuntimePin, WorkspaceConfig
 
 # Where things are and how many run at once: no object depends on it. Defaults are compared in the
 # apps that they end up in, the pins by their digests.

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from orchestrator.codegen.render import render
 from orchestrator.system.templates import Fit
-from orchestrator.values.config import ElementwiseConfig
+from orchestrator.values.config.app import ElementwiseConfig
 
 Backend = Literal["cpu"]
 

@@ -31,7 +31,7 @@ from orchestrator.report.table import human_bytes
 from orchestrator.system.folders import MARKER, FolderNotOursError, is_ours
 from orchestrator.system.staging import remove_leftovers
 from orchestrator.system.workspace_lock import cache_in_use
-from orchestrator.values.config import parse_size
+from orchestrator.values.config.forms import parse_size
 
 NAME = "cache"
 HELP = """\

@@ -23,7 +23,7 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.workspace_lock import cache_in_use
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config.workspace import RuntimePin
 
 NAME = "fetch"
 HELP = """\

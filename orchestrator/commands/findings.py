@@ -11,7 +11,8 @@ from typing import Final, Literal, NamedTuple
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
-from orchestrator.values.config import Emulator, RuntimePin, Source
+from orchestrator.values.config.toolchain import Emulator
+from orchestrator.values.config.workspace import RuntimePin, Source
 
 # PyTorch's source unpacked and generated (0.6 GB), and some apps' objects.
 LEAST_SPACE: Final = 4 * 10**9

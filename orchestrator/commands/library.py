@@ -22,7 +22,7 @@ from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
-from orchestrator.values.config import Processor
+from orchestrator.values.config.toolchain import Processor
 
 NAME = "library"
 HELP = """\

@@ -23,7 +23,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import CommandRunner, Finished
 from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_text
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 
 class CompilerBrokenError(OrchestratorError):

@@ -16,7 +16,7 @@ from orchestrator.compilers.flags import Hardening
 from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.errors import Place
 from orchestrator.system.process import Command, CommandRunner
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 
 def find(

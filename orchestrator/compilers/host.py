@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from orchestrator.errors import OrchestratorError
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import declared_c_library
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 
 class NoHostToolchainError(OrchestratorError):

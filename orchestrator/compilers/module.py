@@ -10,7 +10,7 @@ from typing import Protocol
 from orchestrator.compilers.driver import Driver
 from orchestrator.errors import Place
 from orchestrator.system.process import CommandRunner
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 
 class Declared(Protocol):

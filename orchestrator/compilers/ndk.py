@@ -18,19 +18,14 @@ from typing import Final
 from orchestrator.compilers import zig
 from orchestrator.compilers.brought import brought_digest, brought_files
 from orchestrator.compilers.command import called_by, called_digests, file_digest, first_line
-from orchestrator.compilers.driver import (
-    AndroidFacts,
-    CompilerMissingError,
-    Driver,
-    LinkedPart,
-)
+from orchestrator.compilers.driver import AndroidFacts, CompilerMissingError, Driver, LinkedPart
 from orchestrator.compilers.flags import HARDENING
 from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.compilers.stub_sysroot import PAGES, find_shim
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import CommandRunner
 from orchestrator.system.reading import read_json
-from orchestrator.values.config import NdkCompiler, Processor, ToolchainConfig
+from orchestrator.values.config.toolchain import NdkCompiler, Processor, ToolchainConfig
 
 VARIABLES: Final = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT")
 # From this release on lld links, llvm-ar archives and libunwind unwinds; before, binutils and

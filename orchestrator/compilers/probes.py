@@ -11,16 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from orchestrator.compilers.driver import (
-    SELF_RELOCATED,
-    Tools,
-    names_folder,
-)
+from orchestrator.compilers.driver import SELF_RELOCATED, Tools, names_folder
 from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.platforms import PLATFORMS
 from orchestrator.system.process import Command, CommandRunner, Finished
 from orchestrator.values.action import PRECOMPILE_FLAGS
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 T = TypeVar("T")
 

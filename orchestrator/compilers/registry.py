@@ -7,7 +7,7 @@ from typing import Final
 
 from orchestrator.compilers import command, ndk, xcode, zig
 from orchestrator.compilers.module import CompilerModule
-from orchestrator.values.config import CompilerKind
+from orchestrator.values.config.toolchain import CompilerKind
 
 COMPILERS: Final[Mapping[CompilerKind, CompilerModule]] = {
     "zig": zig,

@@ -25,7 +25,7 @@ from orchestrator.errors import Place
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.system.process import LOCAL, CommandRunner
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 __all__ = [
     "CompilerMissingError",

@@ -23,7 +23,7 @@ from orchestrator.source.debian import binary_packages
 from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_text
-from orchestrator.values.config import Emulator, ToolchainConfig
+from orchestrator.values.config.toolchain import Emulator, ToolchainConfig
 from orchestrator.values.fingerprint import fingerprint
 
 _SECONDS: Final = 60

@@ -25,7 +25,7 @@ from orchestrator.compilers.zig_parts import zig_parts
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.sums import is_whole, publish
-from orchestrator.values.config import NdkCompiler, Processor
+from orchestrator.values.config.toolchain import NdkCompiler, Processor
 
 HEADERS: Final = Path(__file__).parent / "android"
 # What zig reads where its libc is from; it names the folder that it is in.

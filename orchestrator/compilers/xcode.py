@@ -22,7 +22,7 @@ from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import StaticLibrary
 from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.reading import read_json
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 # libc++'s availability.h tells releases apart from iOS 15 on, so 14 is the last that it was made
 # for; Apple's SDKs say the same of themselves (SDKSettings.json).

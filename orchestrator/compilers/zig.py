@@ -22,7 +22,7 @@ from orchestrator.platforms.linux import c_library_of
 from orchestrator.system.installation import install_again
 from orchestrator.system.process import CommandRunner
 from orchestrator.system.staging import write_bytes, write_text
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 # Always said, whatever zig's defaults become: objects carry no debug information (1.95 MB against
 # 273 KB each), UBSan is off, and warnings of PyTorch's own headers are not ours to show.

@@ -13,28 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    Strict,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import read_text
-from orchestrator.values.config import (
-    ABI,
-    GROUP,
-    IDENTIFIER,
-    NAME,
-    PACKAGE,
-    SHA256,
-    VERSION,
-    Processor,
-    System,
-)
+from orchestrator.values.config.forms import ABI, GROUP, IDENTIFIER, NAME, PACKAGE, SHA256, VERSION
+from orchestrator.values.config.toolchain import Processor, System
 from orchestrator.values.forms import Class, Dtype, Feature, Operator, Tag
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.methods import Call, Method

@@ -53,7 +53,7 @@ from orchestrator.deliver.manifest import (
 )
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.folders import MARKER
-from orchestrator.values.config import Processor, System
+from orchestrator.values.config.toolchain import Processor, System
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.packages import library_name
 

@@ -15,7 +15,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Strict
 
 from orchestrator.source.tree import TreeRules
-from orchestrator.values.config import CpuLevel, Processor, System
+from orchestrator.values.config.app import CpuLevel
+from orchestrator.values.config.toolchain import Processor, System
 
 Strings = Annotated[tuple[str, ...], Strict(False)]
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Strict
 
 from orchestrator.libraries.declared import DATA, Strings
 from orchestrator.pytorch.dialect import Dialect
-from orchestrator.values.config import CpuLevel
+from orchestrator.values.config.app import CpuLevel
 
 
 class Feature(BaseModel):

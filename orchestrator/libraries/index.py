@@ -15,7 +15,7 @@ from pathlib import Path
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, load_index
 from orchestrator.libraries.declared import DATA
-from orchestrator.values.config import Processor
+from orchestrator.values.config.toolchain import Processor
 
 
 class LibraryUnlinkableError(OrchestratorError):

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.libraries.declared import CpuLevelData, LibraryData
-from orchestrator.values.config import BASELINE, CpuLevel, Processor, System
+from orchestrator.values.config.app import BASELINE, CpuLevel
+from orchestrator.values.config.toolchain import Processor, System
 
 
 class CpuLevelUnknownError(OrchestratorError):

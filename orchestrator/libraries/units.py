@@ -11,7 +11,8 @@ from pathlib import Path
 from orchestrator.libraries.declared import LibraryData
 from orchestrator.source.tree import TreeRules, tree_files
 from orchestrator.values.action import Language
-from orchestrator.values.config import CpuLevel, Processor
+from orchestrator.values.config.app import CpuLevel
+from orchestrator.values.config.toolchain import Processor
 
 # CMake: SET(PROD_SSE_MICROKERNEL_SRCS <newline> src/... <newline> src/...)
 _LIST = r"^SET\(PROD_{}_MICROKERNEL_SRCS\s+([^)]*)\)"

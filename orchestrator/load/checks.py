@@ -19,7 +19,9 @@ from orchestrator.load.validate import detailed
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
-from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, RuntimePin, WorkspaceConfig
+from orchestrator.values.config.app import PackageKind
+from orchestrator.values.config.forms import NAME, PATTERN_WORDS
+from orchestrator.values.config.workspace import RuntimePin, WorkspaceConfig
 from orchestrator.values.labels import EVERY_ABI
 from orchestrator.values.names import did_you_mean, did_you_mean_abi
 from orchestrator.values.operators import OperatorName

@@ -8,17 +8,10 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex
-from orchestrator.values.config import (
-    AppConfig,
-    KernelChoice,
-    MadeKind,
-    ModelConfig,
-    Optimize,
-    SelectionPolicy,
-    ToolchainConfig,
-    ToolchainGroup,
-    WorkspaceConfig,
-)
+from orchestrator.values.config.app import AppConfig, MadeKind, ModelConfig
+from orchestrator.values.config.forms import KernelChoice, Optimize, SelectionPolicy
+from orchestrator.values.config.toolchain import ToolchainConfig, ToolchainGroup
+from orchestrator.values.config.workspace import WorkspaceConfig
 from orchestrator.values.labels import VariantLabel
 
 

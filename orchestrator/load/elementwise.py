@@ -10,7 +10,7 @@ from orchestrator.load.declared import App
 from orchestrator.load.sources import found_sources, read_texts
 from orchestrator.load.validate import raise_all, validated
 from orchestrator.load.yaml import load_located
-from orchestrator.values.config import ElementwiseConfig
+from orchestrator.values.config.app import ElementwiseConfig
 
 
 class FunctorUnfitError(OrchestratorError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.load.validate import raise_all, validated
 from orchestrator.load.yaml import load_located
-from orchestrator.values.config import InputRun
+from orchestrator.values.config.app import InputRun
 
 
 def parse_run(text: str, shown: str) -> InputRun:

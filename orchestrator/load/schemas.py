@@ -16,12 +16,9 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from orchestrator.values.config import (
-    AppConfig,
-    ToolchainConfig,
-    ToolchainGroup,
-    WorkspaceConfig,
-)
+from orchestrator.values.config.app import AppConfig
+from orchestrator.values.config.toolchain import ToolchainConfig, ToolchainGroup
+from orchestrator.values.config.workspace import WorkspaceConfig
 
 MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "app": AppConfig,

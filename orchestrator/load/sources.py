@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
-from orchestrator.values.config import SourcesConfig
+from orchestrator.values.config.app import SourcesConfig
 from orchestrator.values.own_sources import OwnSources
 
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp")

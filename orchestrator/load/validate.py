@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.keys import containers_at, fields_at, sections_with
 from orchestrator.load.yaml import PlaceIndex, clipped
-from orchestrator.values.config import PATTERN_WORDS, Example, Expected, Short
+from orchestrator.values.config.forms import PATTERN_WORDS, Example, Expected, Short
 from orchestrator.values.names import did_you_mean
 
 MOST_ERRORS: Final = 10

@@ -23,12 +23,9 @@ from orchestrator.load.groups import without_groups
 from orchestrator.load.validate import raise_all, valid_part, validated
 from orchestrator.load.yaml import LONGEST, PlaceIndex, load_located
 from orchestrator.system.reading import open_file, read_text
-from orchestrator.values.config import (
-    AppConfig,
-    ToolchainConfig,
-    ToolchainGroup,
-    WorkspaceConfig,
-)
+from orchestrator.values.config.app import AppConfig
+from orchestrator.values.config.toolchain import ToolchainConfig, ToolchainGroup
+from orchestrator.values.config.workspace import WorkspaceConfig
 from orchestrator.values.packages import default_package_name
 
 __all__ = [

@@ -16,7 +16,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.bytecode import OperatorUse
 from orchestrator.models.info import ModelInfo
 from orchestrator.models.offers import Offer, advice, all_newer, owners
-from orchestrator.values.config import ShippedOperator
+from orchestrator.values.config.app import ShippedOperator
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.own_sources import OwnClass
 

@@ -16,7 +16,7 @@ from orchestrator.models.bytecode import Function
 from orchestrator.models.inert import Call as Made
 from orchestrator.models.inert import Global, Value
 from orchestrator.models.tensors import STORAGE
-from orchestrator.values.config import MOST_DIMENSIONS, MOST_ELEMENTS, InputRun, TensorSpec
+from orchestrator.values.config.app import MOST_DIMENSIONS, MOST_ELEMENTS, InputRun, TensorSpec
 from orchestrator.values.methods import (
     DEEPEST,
     ELEMENTS,

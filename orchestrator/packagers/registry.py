@@ -7,7 +7,7 @@ from typing import Final
 
 from orchestrator.deliver.delivered import Packager
 from orchestrator.packagers import aar, deb, tarball, wheel, xcframework
-from orchestrator.values.config import PackageKind
+from orchestrator.values.config.app import PackageKind
 
 # By the words of `packages:` in app.yaml.
 PACKAGERS: Final[Mapping[PackageKind, Packager]] = {

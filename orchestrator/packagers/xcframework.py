@@ -46,7 +46,7 @@ from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import StaticLibrary
 from orchestrator.system.templates import environment
 from orchestrator.values import packages
-from orchestrator.values.config import System
+from orchestrator.values.config.toolchain import System
 
 JOINS_ABIS: Final = True
 

@@ -13,7 +13,8 @@ from typing import Literal
 from orchestrator.compilers.flags import HARDENING, LTO_FLAGS, Hardening
 from orchestrator.platforms import PLATFORMS
 from orchestrator.pytorch.dialect import Layout, UnitFlags
-from orchestrator.values.config import Optimize, System
+from orchestrator.values.config.forms import Optimize
+from orchestrator.values.config.toolchain import System
 
 Purpose = Literal["release", "tracer"]
 # Which functions of a unit find out that their stack was written over.

@@ -10,7 +10,7 @@ from orchestrator.libraries.declared import CpuLevelData, LibraryData
 from orchestrator.libraries.units import LibraryUnit
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.values.action import COMPILE_COMMAND, Compile
-from orchestrator.values.config import CpuLevel
+from orchestrator.values.config.app import CpuLevel
 from orchestrator.values.fingerprint import fingerprint
 
 # Seconds of a processor: 87 for the 640 units of XNNPACK for x86-64.

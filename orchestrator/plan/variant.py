@@ -27,7 +27,9 @@ from orchestrator.values.action import (
     Language,
     Precompile,
 )
-from orchestrator.values.config import CpuLevel, Dispatch, Optimize, System
+from orchestrator.values.config.app import CpuLevel, Dispatch
+from orchestrator.values.config.forms import Optimize
+from orchestrator.values.config.toolchain import System
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but, text_digest
 from orchestrator.values.own_sources import OwnSources
 from orchestrator.values.selection import Selection

@@ -5,7 +5,8 @@ from __future__ import annotations
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.linux import c_library_of
 from orchestrator.platforms.platform import CLibrary
-from orchestrator.values.config import PackageKind, ToolchainConfig
+from orchestrator.values.config.app import PackageKind
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 
 def declared_c_library(toolchain: ToolchainConfig) -> CLibrary | None:

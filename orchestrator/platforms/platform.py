@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from orchestrator.values.config import CompilerKind, ObjectFormat, PackageKind, Processor, System
+from orchestrator.values.config.app import PackageKind
+from orchestrator.values.config.toolchain import CompilerKind, ObjectFormat, Processor, System
 
 CLibrary = Literal["gnu", "musl", "bionic", "libsystem"]
 # Their names for people.

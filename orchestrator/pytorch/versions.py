@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Strict
 
 from orchestrator.source.tree import TreeRules
-from orchestrator.values.config import Optimize
+from orchestrator.values.config.forms import Optimize
 
 Kind = Literal[
     "c10",

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from orchestrator.report.table import UNKNOWN, Column, Row, human_bytes, new_table, plain_text
 from orchestrator.values.action import Compile, count_units, precompiled_headers
-from orchestrator.values.config import BASELINE
+from orchestrator.values.config.app import BASELINE
 from orchestrator.values.labels import VariantLabel
 
 # Of the variants that share objects with one, those that share most are named.

@@ -10,7 +10,7 @@ from orchestrator.pytorch.versions import AddonsData, LayoutsData
 from orchestrator.select.closure import Registry
 from orchestrator.select.layouts import of_other_layouts
 from orchestrator.select.needs import Needed, needed
-from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.config.forms import SelectionPolicy
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import (
     ADDONS,

@@ -29,7 +29,7 @@ from orchestrator.system.process import (
     Finished,
     SourceUnavailableError,
 )
-from orchestrator.values.config import DebianSource
+from orchestrator.values.config.workspace import DebianSource
 
 UPDATE_SECONDS: Final = 300
 DOWNLOAD_SECONDS: Final = 1800

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from orchestrator.source.members import MAX_BYTES
 from orchestrator.source.unpack import ArchiveMismatchError
 from orchestrator.system.process import SourceUnavailableError
-from orchestrator.values.config import ArchiveSource
+from orchestrator.values.config.workspace import ArchiveSource
 
 # The connection counts as dead after so long without a byte.
 _STALLED_SECONDS: Final = 30.0

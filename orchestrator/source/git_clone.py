@@ -17,7 +17,7 @@ from orchestrator.system.process import (
     Finished,
     SourceUnavailableError,
 )
-from orchestrator.values.config import GitSource
+from orchestrator.values.config.workspace import GitSource
 
 ASK_SECONDS: Final = 30
 CLONE_SECONDS: Final = 1800

@@ -23,7 +23,7 @@ from orchestrator.source.members import ArchiveBrokenError
 from orchestrator.source.tree import TreeRules, tree_files
 from orchestrator.source.unpack import unpack
 from orchestrator.system.process import SourceUnavailableError
-from orchestrator.values.config import ArchiveSource, DebianSource, GitSource, Source
+from orchestrator.values.config.workspace import ArchiveSource, DebianSource, GitSource, Source
 
 
 def source_name(source: Source) -> str:

@@ -13,18 +13,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from orchestrator.values.config import IDENTIFIER, NAME, SHA256
+from orchestrator.values.config.forms import IDENTIFIER, NAME, SHA256
 from orchestrator.values.coverage import parse_ranges
-from orchestrator.values.forms import (
-    Class,
-    Dtype,
-    Feature,
-    Operator,
-    Tag,
-    form,
-    held_to,
-    once,
-)
+from orchestrator.values.forms import Class, Dtype, Feature, Operator, Tag, form, held_to, once
 from orchestrator.values.operators import OperatorName
 
 

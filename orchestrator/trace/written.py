@@ -15,7 +15,7 @@ from sys import intern
 from typing import Final
 
 from orchestrator.trace.form import COUNT, FUNCTION, INSTRUCTION_COUNT, TRACER
-from orchestrator.values.config import IDENTIFIER, NAME, SHA256
+from orchestrator.values.config.forms import IDENTIFIER, NAME, SHA256
 from orchestrator.values.coverage import FunctionCoverage, parse_ranges
 from orchestrator.values.forms import CLASS, DTYPES, FEATURE, LONGEST_OPERATOR, TAG
 from orchestrator.values.operators import OPERATOR_NAME, OperatorName

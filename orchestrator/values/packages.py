@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.values.config import PackageKind
+from orchestrator.values.config.app import PackageKind
 
 # Kind -> what it has packages of: the library itself, and what else stands beside it.
 PARTS: Final[Mapping[PackageKind, tuple[str, ...]]] = {

@@ -16,7 +16,7 @@ from itertools import islice, repeat
 from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.config import InputRun, TensorSpec
+from orchestrator.values.config.app import InputRun, TensorSpec
 from orchestrator.values.elements import FORMATS
 
 # Values packed at a time: a list of all of them takes ten times the memory of the tensor.

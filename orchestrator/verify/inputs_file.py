@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import parse_json
-from orchestrator.values.config import MOST_ELEMENTS
+from orchestrator.values.config.app import MOST_ELEMENTS
 from orchestrator.values.elements import FORMATS
 from orchestrator.values.methods import Method
 from orchestrator.verify.given_calls import fault_in_calls

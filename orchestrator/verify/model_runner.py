@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from orchestrator.system.process import LOCAL, Command, CommandRunner, Limits
 from orchestrator.trace.runs import RunsUnreadableError, parse_runs
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.verify.inputs import inputs_json
 from orchestrator.verify.verdict import RunnerResult
 

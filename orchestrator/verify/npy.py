@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.config import MOST_ELEMENTS
+from orchestrator.values.config.app import MOST_ELEMENTS
 
 _MAGIC: Final = b"\x93NUMPY"
 _LONGEST_HEADER: Final = 2**16

@@ -18,7 +18,7 @@ from typing import Any, Final
 from PIL import Image, UnidentifiedImageError
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.config import MOST_ELEMENTS
+from orchestrator.values.config.app import MOST_ELEMENTS
 
 # Pillow's modes of pictures with 8 bits or fewer in a channel -> what they are read as.
 _MODES: Final = {

@@ -22,7 +22,7 @@ from variants import POLICIES
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT as OLD
 from orchestrator.pytorch.v2_6.dialect import DIALECT as NEW
-from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.config.forms import SelectionPolicy
 
 pytestmark = pytest.mark.real
 

@@ -22,7 +22,7 @@ from orchestrator.context import usable
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.load.declared import Workspace
 from orchestrator.load.workspace import load_workspace
-from orchestrator.values.config import ModelConfig, TensorSpec, elements
+from orchestrator.values.config.app import ModelConfig, TensorSpec, elements
 from orchestrator.verify.inputs import InputOutOfRangeError, inputs_json
 
 ROOT: Final = Path(__file__).parents[2]

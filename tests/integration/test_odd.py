@@ -17,7 +17,7 @@ from driving import call, tensor, traced_alone
 from pydantic import TypeAdapter
 from real import orchestrator
 
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.verify import model_runner as driver
 from orchestrator.verify.model_runner import run_model
 from tests import ptl

@@ -18,7 +18,7 @@ from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.zig_cxx import LINK_FLAGS
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
-from orchestrator.values.config import Processor, ToolchainConfig
+from orchestrator.values.config.toolchain import Processor, ToolchainConfig
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/android"

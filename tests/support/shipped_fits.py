@@ -17,7 +17,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer
 from orchestrator.select.policy import select, static_selection
-from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.config.forms import SelectionPolicy
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 

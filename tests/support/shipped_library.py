@@ -6,7 +6,7 @@ from typing import get_args
 
 from orchestrator.index.model import load_index
 from orchestrator.libraries.index import LibraryIndex, library_index_path
-from orchestrator.values.config import Processor
+from orchestrator.values.config.toolchain import Processor
 
 PROCESSORS: tuple[Processor, ...] = get_args(Processor)
 CONVOLUTION = frozenset(

@@ -29,7 +29,8 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6
 from orchestrator.system.process import LOCAL, CommandRunner
-from orchestrator.values.config import RuntimePin, Source, ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
+from orchestrator.values.config.workspace import RuntimePin, Source
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 DIGEST = "7" * 64

@@ -17,7 +17,7 @@ from orchestrator.plan.variant import VariantPlan
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.select.policy import recorded_selection, select, static_selection
-from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.config.forms import SelectionPolicy
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity

@@ -41,13 +41,8 @@ from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import sync_folder, sync_tree, write_bytes
-from orchestrator.values.config import (
-    ABI,
-    NAME,
-    PATTERN_WORDS,
-    PROGRAM_SUFFIX,
-    ShippedOperator,
-)
+from orchestrator.values.config.app import PROGRAM_SUFFIX, ShippedOperator
+from orchestrator.values.config.forms import ABI, NAME, PATTERN_WORDS
 from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.versions import ModelVersions

@@ -56,7 +56,7 @@ from orchestrator.report.canonical import (
     State,
 )
 from orchestrator.system.reading import parse_json
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.operators import OperatorName
 from orchestrator.verify.inputs import inputs_json
 from orchestrator.verify.inputs_file import read_inputs_file

@@ -28,7 +28,8 @@ from orchestrator.load.validate import raise_all
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.config import NAME, PATTERN_WORDS, InputRun, ModelConfig
+from orchestrator.values.config.app import InputRun, ModelConfig
+from orchestrator.values.config.forms import NAME, PATTERN_WORDS
 from orchestrator.values.labels import AppLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.verify.inputs import inputs_json

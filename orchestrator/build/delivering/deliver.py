@@ -27,7 +27,7 @@ from orchestrator.models.methods import declared_call
 from orchestrator.models.stripped import stripped
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.trace import Trace
 
 

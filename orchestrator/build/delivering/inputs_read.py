@@ -32,7 +32,7 @@ from orchestrator.load.workspace import BUILT_IN, FILE, expand
 from orchestrator.platforms import PLATFORMS
 from orchestrator.trace.lock import lock_path, runs_path
 from orchestrator.values.action import ActionGraph
-from orchestrator.values.config import Emulator
+from orchestrator.values.config.toolchain import Emulator
 from orchestrator.values.labels import VariantLabel
 
 _HEADERS = "include"

@@ -25,7 +25,7 @@ from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.platforms.platform import C_LIBRARIES
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
-from orchestrator.values.config import PackageKind
+from orchestrator.values.config.app import PackageKind
 from orchestrator.values.labels import VariantLabel
 
 # Marks a variant's folder in the state, see `mark_unproven`.

@@ -19,7 +19,8 @@ from orchestrator.libraries.levels import chosen_level
 from orchestrator.load.declared import App
 from orchestrator.system.limits import usable_cores
 from orchestrator.trace.lock import read_runs
-from orchestrator.values.config import BASELINE, CORES, ModelConfig
+from orchestrator.values.config.app import BASELINE, ModelConfig
+from orchestrator.values.config.forms import CORES
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.packages import library_name
 from orchestrator.values.trace import Trace

@@ -40,7 +40,7 @@ from orchestrator.select.policy import select, traced_selection
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.trace.lock import lock_path, read_runs
 from orchestrator.trace.recording import RecordedWork, recorded_work
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.growth import Growth
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import merge_all

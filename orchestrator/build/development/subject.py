@@ -25,7 +25,7 @@ from orchestrator.models.source_lines import operator_places
 from orchestrator.system.reading import parse_json, read_text
 from orchestrator.trace.lock import lock_path, parse_lock
 from orchestrator.trace.reading import LONGEST
-from orchestrator.values.config import MOST_ELEMENTS, ModelConfig
+from orchestrator.values.config.app import MOST_ELEMENTS, ModelConfig
 from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace

@@ -22,7 +22,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
 from orchestrator.load.sources import files_on_disk
 from orchestrator.trace.lock import lock_path
-from orchestrator.values.config import PROGRAM_SUFFIX, ModelConfig
+from orchestrator.values.config.app import PROGRAM_SUFFIX, ModelConfig
 
 # Runs a subject in the development library of a runtime.
 Run = Callable[[Invocation, Runtime, Subject], RanModel]

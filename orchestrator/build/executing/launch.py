@@ -23,17 +23,12 @@ from orchestrator.build.workshop.native import NATIVE
 from orchestrator.compilers.environment import LEADING
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.execute.launchers import (
-    Identity,
-    folder_variables,
-    launch_text,
-    require_launcher,
-)
+from orchestrator.execute.launchers import Identity, folder_variables, launch_text, require_launcher
 from orchestrator.load.workspace import FILE
 from orchestrator.system.staging import part_of
 from orchestrator.system.sums import is_whole, publish
 from orchestrator.values.action import ActionGraph, Compile
-from orchestrator.values.config import Launcher
+from orchestrator.values.config.workspace import Launcher
 from orchestrator.values.fingerprint import fingerprint
 
 HEADERS = "native_headers"

@@ -24,18 +24,13 @@ from orchestrator.execute.ninja_progress import Costs
 from orchestrator.index.attribution import build_index
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.index.model import RuntimeIndex, UnitFacts, aliases, save_index
-from orchestrator.libraries.features import (
-    FeatureEntry,
-    entries_text,
-    fast_sources,
-    load_features,
-)
+from orchestrator.libraries.features import FeatureEntry, entries_text, fast_sources, load_features
 from orchestrator.libraries.index import LibraryIndex, library_index_path
 from orchestrator.plan.graph import kernel_compiles
 from orchestrator.plan.libraries import level_flags, library_compiles
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import ActionGraph, Compile
-from orchestrator.values.config import Processor
+from orchestrator.values.config.toolchain import Processor
 from orchestrator.values.selection import Selection
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from orchestrator.build.planning.variants import VariantRequest
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.load.declared import App
-from orchestrator.values.config import AppConfig
+from orchestrator.values.config.app import AppConfig
 from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.trace import Trace
 

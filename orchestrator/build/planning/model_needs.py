@@ -13,7 +13,7 @@ from orchestrator.models.info import read_model
 from orchestrator.models.offers import Offer, advice, offering
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS, dialect_of
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config.workspace import RuntimePin
 from orchestrator.values.operators import OperatorName
 
 

@@ -22,7 +22,7 @@ from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport,
 from orchestrator.select.policy import select, with_addon_dtypes, with_extra
 from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.action import Compile, precompiled_headers
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace

@@ -60,12 +60,7 @@ from orchestrator.plan.graph import (
     threads_compile,
     unwritten,
 )
-from orchestrator.plan.libraries import (
-    USUAL_LEVELS,
-    LevelFlags,
-    level_flags,
-    library_compiles,
-)
+from orchestrator.plan.libraries import USUAL_LEVELS, LevelFlags, level_flags, library_compiles
 from orchestrator.plan.native_files import NativeFiles
 from orchestrator.plan.own_folders import objects_in_own_folders
 from orchestrator.plan.variant import VariantPlan, VariantSpec
@@ -75,7 +70,8 @@ from orchestrator.select.closure import Registry
 from orchestrator.select.tag_code import size_of_tag
 from orchestrator.trace.hot import Scales
 from orchestrator.values.action import Compile
-from orchestrator.values.config import CpuLevel, Dispatch, KernelPart, Optimize
+from orchestrator.values.config.app import CpuLevel, Dispatch
+from orchestrator.values.config.forms import KernelPart, Optimize
 from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.same import Same
 from orchestrator.values.selection import Selection

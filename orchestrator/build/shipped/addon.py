@@ -56,11 +56,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.packagers.addons import AddonFiles, pack_addon
 from orchestrator.packagers.contents import Packaged, read_packages, take_library
-from orchestrator.plan.addon import (
-    AddonNeeds,
-    AddonRoots,
-    addon_needs,
-)
+from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
@@ -69,7 +65,7 @@ from orchestrator.select.fits import KnownRuntime
 from orchestrator.select.policy import select
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.action import Compile
-from orchestrator.values.config import NAME
+from orchestrator.values.config.forms import NAME
 from orchestrator.values.fits import Lack
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName

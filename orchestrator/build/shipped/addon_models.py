@@ -24,7 +24,7 @@ from orchestrator.packagers.contents import Packaged, take_model
 from orchestrator.system.reading import read_text
 from orchestrator.trace.lock import lock_path, read_runs, trace_before
 from orchestrator.trace.reading import LONGEST
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.nondeterminism import deterministic_part
 from orchestrator.verify.verdict import RunnerResult, Status, VerifyResult, not_run, verify

@@ -48,7 +48,7 @@ from orchestrator.system.limits import usable_cores
 from orchestrator.system.reading import file_sha256, read_text
 from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
 from orchestrator.trace.reading import LONGEST, named_text
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.fits import Judgement, Lack
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName

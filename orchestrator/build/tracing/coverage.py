@@ -9,7 +9,7 @@ from orchestrator.build.workshop.traced import read_traces, with_traces
 from orchestrator.load.declared import App
 from orchestrator.models.coverage import methods_covered, sites_unrun
 from orchestrator.report.coverage import ModelCoverage
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
 

@@ -31,7 +31,7 @@ from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.operators import OperatorName
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import RunnerResult

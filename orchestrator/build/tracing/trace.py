@@ -28,11 +28,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_progress import Costs
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
-from orchestrator.models.coverage import (
-    MisfitCoverageError,
-    coverage_of,
-    methods_covered,
-)
+from orchestrator.models.coverage import MisfitCoverageError, coverage_of, methods_covered
 from orchestrator.models.devices import foreign_devices
 from orchestrator.models.listing import Listing
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
@@ -43,7 +39,8 @@ from orchestrator.trace.difference import Change
 from orchestrator.trace.lock import UnfitRecordingError, pack_runs, write_lock
 from orchestrator.trace.recording import reached_operators, trace_from_recording
 from orchestrator.values.action import count_units
-from orchestrator.values.config import Backend, ModelConfig
+from orchestrator.values.config.app import ModelConfig
+from orchestrator.values.config.workspace import Backend
 from orchestrator.values.coverage import FunctionCoverage, MethodCoverage
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection

@@ -38,7 +38,7 @@ from orchestrator.system.locks import file_lock
 from orchestrator.system.process import SourceUnavailableError
 from orchestrator.system.reading import read_json
 from orchestrator.system.staging import remove_leftovers, sync_tree
-from orchestrator.values.config import LibraryPin, RuntimePin, Source, ThirdPartyPin
+from orchestrator.values.config.workspace import LibraryPin, RuntimePin, Source, ThirdPartyPin
 
 MARKER: Final = ".complete"
 

@@ -23,7 +23,8 @@ from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.context import Context
 from orchestrator.load.declared import Workspace
 from orchestrator.load.workspace import load_workspace
-from orchestrator.values.config import KernelChoice, KernelPart, ToolchainConfig
+from orchestrator.values.config.forms import KernelChoice, KernelPart
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 
 @dataclass(frozen=True)

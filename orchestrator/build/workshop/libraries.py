@@ -12,7 +12,8 @@ from orchestrator.libraries.declared import LibraryData, load_library
 from orchestrator.libraries.index import LibraryIndex, library_index_path, load_library_index
 from orchestrator.libraries.units import LibraryUnit, library_units
 from orchestrator.plan.libraries import LibraryFacts, library_facts
-from orchestrator.values.config import Processor, RuntimePin
+from orchestrator.values.config.toolchain import Processor
+from orchestrator.values.config.workspace import RuntimePin
 from orchestrator.values.fingerprint import fingerprint
 
 # Of a library's data, what no unit's code depends on.

@@ -30,7 +30,7 @@ from orchestrator.models.source_lines import operator_places
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.backends import upgradable, upgraded
 from orchestrator.system.reading import file_sha256, parse_json
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.methods import Call
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnClass

@@ -11,7 +11,7 @@ from orchestrator.models.offers import Offer, sorted_offers
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.select.closure import registry
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config.workspace import RuntimePin
 
 
 def offers(

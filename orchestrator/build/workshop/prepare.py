@@ -21,7 +21,7 @@ from orchestrator.pytorch.generated import generate_sources, generated_identity
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.tree import TreeRules
-from orchestrator.values.config import RuntimePin, ThirdPartyPin
+from orchestrator.values.config.workspace import RuntimePin, ThirdPartyPin
 from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.operators import OperatorName
 

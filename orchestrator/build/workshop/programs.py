@@ -24,7 +24,7 @@ from orchestrator.export.tolerances import TOLERANCES
 from orchestrator.models.programs import read_program
 from orchestrator.system.reading import parse_json
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.config import PROGRAM_SUFFIX
+from orchestrator.values.config.app import PROGRAM_SUFFIX
 
 # The folder in the user's cache; `cache/pruning.py` knows it.
 FOLDER: Final = "programs"

@@ -36,7 +36,10 @@ from orchestrator.select.closure import Registry, registry
 from orchestrator.select.why import overloads
 from orchestrator.trace.form import Vocabulary
 from orchestrator.values.action import Compile
-from orchestrator.values.config import CpuLevel, KernelPart, RuntimePin, ToolchainConfig
+from orchestrator.values.config.app import CpuLevel
+from orchestrator.values.config.forms import KernelPart
+from orchestrator.values.config.toolchain import ToolchainConfig
+from orchestrator.values.config.workspace import RuntimePin
 from orchestrator.values.names import did_you_mean
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.own_sources import OwnClass, OwnSources

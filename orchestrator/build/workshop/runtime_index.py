@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from orchestrator.index.model import (
-    IndexUnreadableError,
-    RuntimeIndex,
-    load_index,
-    with_own_units,
-)
+from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, load_index, with_own_units
 from orchestrator.libraries.features import own_units
 from orchestrator.plan.variant import OWN
 from orchestrator.pytorch.dialect import Dialect
-from orchestrator.values.config import DEFAULT_RUNTIME
+from orchestrator.values.config.workspace import DEFAULT_RUNTIME
 from orchestrator.values.operators import OperatorName
 
 

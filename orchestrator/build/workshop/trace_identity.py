@@ -9,7 +9,7 @@ from orchestrator.build.workshop.native import NATIVE
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.trace.form import Vocabulary
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 
 
 def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:

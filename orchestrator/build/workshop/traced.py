@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.load.declared import App
 from orchestrator.trace.lock import TraceMissingError, read_lock, require_lock
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.labels import AppLabel, VariantLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace

@@ -19,7 +19,7 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import kernel_compiles
 from orchestrator.plan.libraries import level_flags, library_compiles
 from orchestrator.plan.variant import index_unit
-from orchestrator.values.config import Processor
+from orchestrator.values.config.toolchain import Processor
 
 pytestmark = pytest.mark.real
 

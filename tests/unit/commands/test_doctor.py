@@ -16,7 +16,7 @@ from orchestrator.commands import doctor
 from orchestrator.commands.findings import Finding, Machine, _available, findings
 from orchestrator.compilers.capabilities import LinkerBrokenError
 from orchestrator.load.workspace import Toolchain, load_workspace
-from orchestrator.values.config import Source
+from orchestrator.values.config.workspace import Source
 
 ZEROS = "0" * 64
 WORKSPACE = f"""\

@@ -25,7 +25,7 @@ from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import Workspace
 from orchestrator.load.workspace import load_workspace
 from orchestrator.system.file_watcher import Edge, Watcher, state_of
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 
 ROOT = Path(__file__).parents[3]
 APP = """\

@@ -14,7 +14,7 @@ from golden_files import Golden
 from orchestrator.compilers.capabilities import Capabilities
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 CASES = Path(__file__).parents[2] / "failing" / "toolchain"
 ZIG = Capabilities(

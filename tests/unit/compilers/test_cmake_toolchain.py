@@ -18,7 +18,7 @@ from orchestrator.compilers.cmake_toolchain import NoToolchainFileError, write_t
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
 from orchestrator.errors import Place
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 CMAKE = str(Path(sys.executable).with_name("cmake"))
 NINJA = str(Path(sys.executable).with_name("ninja"))

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.compilers.host import host_abi, required_host
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 
 def toolchain(abi: str, system: str, processor: str, target: str) -> ToolchainConfig:

@@ -20,7 +20,7 @@ from orchestrator.compilers.resolve import (
 from orchestrator.deliver.headers import api_functions
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 PLACE = Place("toolchains/ios-arm64.yaml", 6, 1)
 API = frozenset({"lta_add", "lta_version"})

@@ -13,7 +13,7 @@ from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
 from orchestrator.errors import Place
 from orchestrator.source.debian import PackagesUnavailableError
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 # An emulator for an ABI that the machine cannot run: a compiler whose programs are shell scripts
 # with a first line of their own.

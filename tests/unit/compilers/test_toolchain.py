@@ -32,7 +32,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
 from orchestrator.system.folders import is_ours
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 PLACE = Place("toolchains/linux-x86_64.yaml", 6, 1)
 ECHO = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@"\n'

@@ -17,7 +17,7 @@ from orchestrator.compilers.resolve import resolve_toolchain
 from orchestrator.compilers.zig import installed_zig, zig_cache
 from orchestrator.compilers.zig_wheel import ZigAlteredError, ZigUnrecordedError, wheel_of
 from orchestrator.errors import Place
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 PLACE = Place("toolchains/x.yaml", 3)
 # as a shell reads it

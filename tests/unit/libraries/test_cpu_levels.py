@@ -24,7 +24,8 @@ from orchestrator.libraries.levels import (
 from orchestrator.libraries.units import LibraryUnit
 from orchestrator.plan.libraries import LevelFlags, level_flags, library_compiles, library_facts
 from orchestrator.system.processor import processor_instructions
-from orchestrator.values.config import BASELINE, CpuLevel, Processor, System
+from orchestrator.values.config.app import BASELINE, CpuLevel
+from orchestrator.values.config.toolchain import Processor, System
 
 DATA = load_library()
 HERE = Place("apps/camera/app.yaml", 5, 11)

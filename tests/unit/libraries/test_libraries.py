@@ -36,7 +36,8 @@ from orchestrator.libraries.units import kernel_list, library_units
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.libraries import library_compiles, library_facts
 from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.values.config import KernelPart, Processor
+from orchestrator.values.config.forms import KernelPart
+from orchestrator.values.config.toolchain import Processor
 
 ROOT = Path(__file__).parents[3]
 VERSION = "1.13.1"

@@ -11,22 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.load.schemas import MODELS, schema_text
-from orchestrator.values.config import (
-    PACKAGE,
-    PATTERN_WORDS,
-    SIZE,
-    AppConfig,
-    Compiler,
-    DebianSource,
-    Emulator,
-    InputRun,
-    Launcher,
-    Source,
-    TensorSpec,
-    ToolchainConfig,
-    WorkspaceConfig,
-    parse_size,
-)
+from orchestrator.values.config.app import AppConfig, InputRun, TensorSpec
+from orchestrator.values.config.forms import PACKAGE, PATTERN_WORDS, SIZE, parse_size
+from orchestrator.values.config.toolchain import Compiler, Emulator, ToolchainConfig
+from orchestrator.values.config.workspace import DebianSource, Launcher, Source, WorkspaceConfig
 from orchestrator.values.packages import default_package_name
 
 DIGEST = "0" * 64

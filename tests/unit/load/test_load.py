@@ -32,7 +32,7 @@ from orchestrator.load.yaml import (
     YamlUnsupportedError,
     load_located,
 )
-from orchestrator.values.config import CORES
+from orchestrator.values.config.forms import CORES
 
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests" / "failing" / "config"

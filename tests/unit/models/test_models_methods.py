@@ -11,7 +11,7 @@ from orchestrator.models.inert import Value
 from orchestrator.models.info import read_model
 from orchestrator.models.methods import bundled_call, declared_call, methods_of
 from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.values.config import InputRun, TensorSpec
+from orchestrator.values.config.app import InputRun, TensorSpec
 from orchestrator.values.methods import Call, Input, Method
 from orchestrator.values.operators import OperatorName
 

@@ -26,7 +26,7 @@ from orchestrator.packagers.aar_java import (
 from orchestrator.plan.graph import java_compiles
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.values.action import ActionGraph
-from orchestrator.values.config import System
+from orchestrator.values.config.toolchain import System
 
 NATIVE = Path(__file__).parents[3] / "orchestrator/native"
 TABLE = (NATIVE / "jni/jni_table.h").read_text()

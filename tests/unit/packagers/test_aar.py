@@ -20,11 +20,7 @@ from golden_files import Golden
 from guide import listed
 from zig_tool import zig, zig_environment
 
-from orchestrator.binary.elf import (
-    ForeignLibraryError,
-    SmallAlignmentError,
-    WrongExportsError,
-)
+from orchestrator.binary.elf import ForeignLibraryError, SmallAlignmentError, WrongExportsError
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.files import EPOCH, ForeignFileError, files_below
 from orchestrator.deliver.headers import HeaderFile
@@ -40,7 +36,7 @@ from orchestrator.packagers.aar_java import (
     java_package,
     java_sources,
 )
-from orchestrator.values.config import Processor
+from orchestrator.values.config.toolchain import Processor
 
 GOLDEN = toy.GOLDEN / "aar"
 PAGES = "-Wl,-z,max-page-size=16384"

@@ -22,7 +22,8 @@ from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.packagers import deb, tarball
 from orchestrator.packagers.deb import NotForDebianError
 from orchestrator.packagers.registry import PACKAGERS
-from orchestrator.values.config import PackageKind, System
+from orchestrator.values.config.app import PackageKind
+from orchestrator.values.config.toolchain import System
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.packagers import wheel
 from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.packagers.wheel import NotForPythonError
-from orchestrator.values.config import System
+from orchestrator.values.config.toolchain import System
 
 INFO = "toy_libtorch-1.2.0.dist-info"
 MODULES = ("__init__", "_app", "_errors", "_library", "_model", "_types", "_values")

@@ -18,7 +18,7 @@ from orchestrator.plan.flags import (
     unit_flags,
 )
 from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.values.config import Optimize
+from orchestrator.values.config.forms import Optimize
 
 
 @pytest.mark.parametrize(

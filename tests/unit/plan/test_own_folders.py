@@ -19,7 +19,7 @@ from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import RuntimeFacts
 from orchestrator.select.policy import select
 from orchestrator.values.action import ActionGraph
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config.workspace import RuntimePin
 
 ABI = "linux-x86_64"
 HERE = [{"path": "here"}]

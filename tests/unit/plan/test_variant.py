@@ -28,7 +28,7 @@ from orchestrator.plan.variant import OwnHeader, RuntimeFacts, VariantPlan, Vari
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import Compile
-from orchestrator.values.config import Optimize
+from orchestrator.values.config.forms import Optimize
 from orchestrator.values.fingerprint import text_digest
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection

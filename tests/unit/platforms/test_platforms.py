@@ -12,11 +12,11 @@ from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import declared_c_library
 from orchestrator.platforms.linux import c_library_of
 from orchestrator.platforms.platform import CLibrary, Platform, SharedLibrary
-from orchestrator.values.config import (
+from orchestrator.values.config.app import PackageKind
+from orchestrator.values.config.toolchain import (
     Compiler,
     CompilerKind,
     ObjectFormat,
-    PackageKind,
     Processor,
     System,
     ToolchainConfig,
@@ -38,7 +38,8 @@ def test_every_system_is_told() -> None:
 
 def test_every_kind_of_compiler_is_told() -> None:
     assert missing(CompilerKind, COMPILERS, "orchestrator/compilers/registry.py") == ""
-    assert missing(CompilerKind, Compiler.model_fields, "Compiler in values/config.py") == ""
+    declared = "Compiler in values/config/toolchain.py"
+    assert missing(CompilerKind, Compiler.model_fields, declared) == ""
     used = {kind for platform in PLATFORMS.values() for kind in platform.compilers}
     assert missing(CompilerKind, used, "the `compilers` of a platform") == ""
 

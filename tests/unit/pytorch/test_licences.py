@@ -33,7 +33,7 @@ from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import LicenceRule
 from orchestrator.source.tree import TreeRules
 from orchestrator.system.process import LOCAL
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
 
 RUNTIMES = ("pytorch_1_13", "pytorch_2_6")
 GNU = "x86_64-linux-gnu.2.28"

@@ -10,12 +10,12 @@ from typing import get_args
 import pytest
 
 from orchestrator.platforms.platform import CLibrary
-from orchestrator.values.config import CompilerKind, System
+from orchestrator.values.config.toolchain import CompilerKind, System
 
 PACKAGE = Path(__file__).parents[3] / "orchestrator"
 NAMES = {*get_args(System), *get_args(CLibrary)}
 # Where these words are declared, and where they are known by right.
-OWNERS = ("platforms/", "compilers/", "values/config.py")
+OWNERS = ("platforms/", "compilers/", "values/config/")
 # The words in other modules, and what they are there.
 OTHERS = {
     # the format of a package names its platform itself

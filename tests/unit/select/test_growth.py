@@ -20,7 +20,7 @@ from orchestrator.select.growth import Grown, growth, unknown_to
 from orchestrator.select.needs import Needed
 from orchestrator.select.policy import select, traced_selection
 from orchestrator.select.tag_code import UnselectedDtypes
-from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.config.forms import SelectionPolicy
 from orchestrator.values.fits import Lack
 from orchestrator.values.growth import Growth, NewDtypes
 from orchestrator.values.operators import OperatorName as Op

@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.source.apt import (
-    AptClient,
-    AptSource,
-    machine_sources,
-    parse_sources,
-)
+from orchestrator.source.apt import AptClient, AptSource, machine_sources, parse_sources
 from orchestrator.source.unpack import ArchiveMismatchError
 from orchestrator.system.process import SourceUnavailableError
-from orchestrator.values.config import DebianSource
+from orchestrator.values.config.workspace import DebianSource
 
 ONE_LINE = """\
 # deb http://mirror.test/off stable main

@@ -19,7 +19,7 @@ from orchestrator.source import download as downloads
 from orchestrator.source.download import download
 from orchestrator.source.unpack import unpack
 from orchestrator.system.process import SourceUnavailableError
-from orchestrator.values.config import ArchiveSource
+from orchestrator.values.config.workspace import ArchiveSource
 
 
 def packed(files: dict[str, str]) -> bytes:

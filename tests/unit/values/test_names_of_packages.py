@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from orchestrator.values.config import PACKAGE, VERSION
+from orchestrator.values.config.forms import PACKAGE, VERSION
 from orchestrator.values.packages import python_name, python_version
 
 LETTERS = st.sampled_from(

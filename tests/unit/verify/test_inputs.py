@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from orchestrator.values.config import InputRun
+from orchestrator.values.config.app import InputRun
 from orchestrator.verify.inputs import InputOutOfRangeError, inputs_json
 
 RUN = TypeAdapter(InputRun)

@@ -14,7 +14,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import orchestrator.verify.model_runner as driver
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import RunnerResult, verify
 
@@ -207,7 +207,7 @@ resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 import os
 from pathlib import Path
 from orchestrator.verify.model_runner import run_model
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 inner = "import resource, sys; print(*resource.getrlimit(resource.RLIMIT_AS), file=sys.stderr)"
 argv = [sys.executable, "-c", inner]
 print(run_model(argv, Path("m.ptl"), ModelConfig(file="models/m.ptl"), os.environ).stderr)

@@ -30,7 +30,7 @@ from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.load.workspace import load_workspace
 from orchestrator.system.environment import Environment
 from orchestrator.values.action import ActionGraph, Compile, Link
-from orchestrator.values.config import WorkspaceConfig
+from orchestrator.values.config.workspace import WorkspaceConfig
 from orchestrator.values.labels import VariantLabel
 
 WORKSPACE = f"""\

@@ -16,23 +16,16 @@ from golden_files import Golden
 from toy_workspace import toy_invocation
 
 from orchestrator.build.delivering import package as packaging
-from orchestrator.build.delivering.package import (
-    OnePackageError,
-    OtherCLibraryError,
-)
+from orchestrator.build.delivering.package import OnePackageError, OtherCLibraryError
 from orchestrator.deliver.delivered import Delivery, read_delivery
-from orchestrator.deliver.files import (
-    RECORD,
-    ForeignFileError,
-    write_package,
-)
+from orchestrator.deliver.files import RECORD, ForeignFileError, write_package
 from orchestrator.deliver.record import claim_packages, drop_packages
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.packagers.sums import SUMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.report.packages import MissingAbi, PackageReport
-from orchestrator.values.config import Processor, System, ToolchainConfig
+from orchestrator.values.config.toolchain import Processor, System, ToolchainConfig
 from orchestrator.values.labels import VariantLabel
 
 CASES = toy.ROOT / "tests/failing/packages"

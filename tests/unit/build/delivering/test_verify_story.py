@@ -19,7 +19,7 @@ from orchestrator.build.planning.selected import (
 )
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.errors import Place
-from orchestrator.values.config import CORES
+from orchestrator.values.config.forms import CORES
 from orchestrator.verify.verdict import RunnerResult, VerifyResult
 
 

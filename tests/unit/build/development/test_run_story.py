@@ -39,7 +39,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.lock import write_lock
 from orchestrator.trace.recording import RecordedWork
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.growth import Growth, NewDtypes
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace, TraceIdentity

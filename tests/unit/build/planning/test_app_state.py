@@ -20,7 +20,7 @@ from orchestrator.build.planning.variants import VariantRequest
 from orchestrator.deliver.variant import deliver
 from orchestrator.load.declared import App
 from orchestrator.select.closure import Registry
-from orchestrator.values.config import AppConfig
+from orchestrator.values.config.app import AppConfig
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnSources

@@ -26,7 +26,7 @@ from orchestrator.index.model import save_index
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.offers import Offer
 from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config.workspace import RuntimePin
 from orchestrator.values.operators import OperatorName
 
 GOOD = Path(__file__).parents[3] / "golden/models/small.ptl"

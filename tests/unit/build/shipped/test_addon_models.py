@@ -30,7 +30,7 @@ from orchestrator.deliver.manifest import FileFact, ModelFact
 from orchestrator.errors import Place
 from orchestrator.packagers.contents import Packaged
 from orchestrator.system.reading import file_sha256
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.verify.verdict import RunnerResult, VerifyResult
 
 CLASSIFIER = ROOT / "apps/camera/models/classifier.ptl"

@@ -24,7 +24,7 @@ from orchestrator.build.tracing.on_demand import OnDemandTracer, UnsureRecording
 from orchestrator.errors import OrchestratorError
 from orchestrator.select.closure import Registry
 from orchestrator.trace.lock import write_lock
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity

@@ -24,7 +24,7 @@ from orchestrator.load.declared import App
 from orchestrator.load.elementwise import read_elementwise
 from orchestrator.load.sources import SourceUnfitError
 from orchestrator.load.workspace import load_workspace
-from orchestrator.values.config import ShippedOperator
+from orchestrator.values.config.app import ShippedOperator
 from orchestrator.values.own_sources import OwnSources
 
 TESTS = Path(__file__).parents[3]

@@ -47,7 +47,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.source.tree import TreeEmptyError, TreeRules, tree_digest
 from orchestrator.source.unpack import ArchiveMismatchError
 from orchestrator.system.process import LOCAL, Command, Finished
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config.workspace import RuntimePin
 
 CASES = Path(__file__).parents[3] / "failing/runtime"
 RULES = TreeRules(("LICENSE", "src/**/*.cpp"))

@@ -23,7 +23,9 @@ from orchestrator.pytorch.generated import generate_sources
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.source.debian import binary_packages
 from orchestrator.source.git_clone import clone
-from orchestrator.values.config import GitSource, ModelConfig, ToolchainConfig
+from orchestrator.values.config.app import ModelConfig
+from orchestrator.values.config.toolchain import ToolchainConfig
+from orchestrator.values.config.workspace import GitSource
 from orchestrator.verify.model_runner import run_model
 
 RUNNER = RefusingRunner()

@@ -20,7 +20,7 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.pytorch.v1_13.dialect import DIALECT as OLD
 from orchestrator.pytorch.v2_6.dialect import DIALECT as NEW
-from orchestrator.values.config import RuntimePin
+from orchestrator.values.config.workspace import RuntimePin
 from orchestrator.values.operators import OperatorName as Op
 
 ROOT = Path(__file__).parents[4]
