@@ -34,7 +34,7 @@ from real import orchestrator, workspace_copy
 pytestmark = pytest.mark.real
 
 LOAD_FAILED, NO_SUCH_METHOD, RUN_FAILED = 3, 7, 8
-INT, TENSOR = 2, 5
+INT, OTHER = 2, 9
 INT64 = 4
 CALL_AND_RETURN = (("OP", 0, 0), ("RET", 0, 0))
 HALF = b"G" + struct.pack(">d", 0.5)
@@ -80,10 +80,10 @@ class Api:
             case tuple():
                 made = lib.lta_tuple(self.array(value), ctypes.c_size_t(len(value)))
             case list():
-                made = lib.lta_list(TENSOR, self.array(value), ctypes.c_size_t(len(value)))
+                made = lib.lta_list(OTHER, self.array(value), ctypes.c_size_t(len(value)))
             case dict():
                 both = self.array(list(value)), self.array(list(value.values()))
-                made = lib.lta_dict(INT, INT, *both, ctypes.c_size_t(len(value)))
+                made = lib.lta_dict(OTHER, INT, *both, ctypes.c_size_t(len(value)))
             case _ if value is INTEGERS:
                 shape, size = (ctypes.c_int64 * 1)(2), ctypes.c_size_t(16)
                 made = lib.lta_tensor_copy(INT64, ctypes.c_size_t(1), shape, None, None, size)
@@ -156,6 +156,15 @@ OTHERS = taking(
     ("p", "__torch__.P"),
 )
 OTHERS_IS = "forward(Any a=..., number n, str s, bool b, Device d, P p)"
+DEEP = taking(
+    ("a", "List[List[Tensor]]"),
+    ("b", "Tuple[List[int], Dict[str, List[Tensor]]]"),
+    ("c", "Optional[List[Optional[Tensor]]]"),
+)
+DEEP_IS = (
+    "forward(List[List[Tensor]] a, Tuple[List[int], Dict[str, List[Tensor]]] b,"
+    " Optional[List[Optional[Tensor]]] c=...)"
+)
 TENSORS, BY_NAME = [A_TENSOR], {"k": A_TENSOR}
 
 # Model, arguments -> what is said of them.
@@ -183,31 +192,31 @@ REFUSED: dict[str, tuple[bytes, tuple[object, ...], int, str]] = {
         2,
         f"{MANY_IS}: argument 1, a, is List[Optional[Tensor]], not List[Tensor]",
     ),
-    "keys that are ints": (
-        MANY,
-        (TENSORS, {1: A_TENSOR}, (1, 2.0)),
+    "an empty list beside a list of ints": (
+        DEEP,
+        ([[], [1]], ([], {}), None),
         2,
-        f"{MANY_IS}: argument 2, b, is Dict[int, Tensor], not Dict[str, Tensor]",
+        f"{DEEP_IS}: argument 1, a, is List[Any], not List[List[Tensor]]",
     ),
-    "a short tuple": (
-        MANY,
-        (TENSORS, BY_NAME, (1,)),
+    "an empty list in a longer tuple": (
+        DEEP,
+        ([], ([], {}, 1), None),
         2,
-        f"{MANY_IS}: argument 3, c, is Tuple[int], not Tuple[int, Optional[float]]",
+        f"{DEEP_IS}: argument 2, b, is Tuple[List[Any], Dict[Any, int], int],"
+        " not Tuple[List[int], Dict[str, List[Tensor]]]",
     ),
-    "the third is missing": (OTHERS, (1, 2), 1, f"{OTHERS_IS}: argument 3, s, is missing"),
-    "a text": (
-        OTHERS,
-        (1, "2", "s", True, 0, 0),
+    "an empty dict for a list": (
+        DEEP,
+        ({}, ([], {}), None),
         2,
-        f"{OTHERS_IS}: argument 2, n, is str, not number",
+        f"{DEEP_IS}: argument 1, a, is Dict[Any, int], not List[List[Tensor]]",
     ),
-    "no bool": (OTHERS, (1, 2, "s", 1, 0, 0), 2, f"{OTHERS_IS}: argument 4, b, is int, not bool"),
-    "no device": (
-        OTHERS,
-        (1, 2, "s", True, 0, 0),
+    "a key of another kind beside an empty list": (
+        DEEP,
+        ([], ([], {1: []}), None),
         2,
-        f"{OTHERS_IS}: argument 5, d, is int, not Device",
+        f"{DEEP_IS}: argument 2, b, is Tuple[List[Any], Dict[int, List[Any]]],"
+        " not Tuple[List[int], Dict[str, List[Tensor]]]",
     ),
 }
 
@@ -226,6 +235,13 @@ TAKEN: dict[str, tuple[bytes, tuple[object, ...]]] = {
     "containers": (MANY, (TENSORS, BY_NAME, (1, 2.0))),
     "None in a tuple": (MANY, (TENSORS, BY_NAME, (1, None))),
     "an empty list": (MANY, ([], BY_NAME, (1, None))),
+    "an empty dict": (MANY, ([], {}, (1, None))),
+    "empty ones in others": (DEEP, ([[], [A_TENSOR], []], ([], {"a": [], "b": [A_TENSOR]}), [])),
+    "a list of None": (DEEP, ([], ([1], {}), [None, None])),
+    "a list without None": (DEEP, ([], ([], {}), [A_TENSOR])),
+    "an optional of empty ones": (taking(("m", "Optional[List[Tensor]]")), ([],)),
+    "an empty list for anything": (taking(("a", "Any")), ([],)),
+    "an empty list of no schema": (taking(("a", "List[Tensor]"), version=4), ([],)),
     "an optional left out": (taking(("m", "Optional[Tensor]")), ()),
     "an optional that is None": (taking(("m", "Optional[Tensor]")), (None,)),
     "an optional": (taking(("m", "Optional[Tensor]")), (A_TENSOR,)),

@@ -36,6 +36,7 @@
 #include <torch/csrc/jit/mobile/module.h>
 
 #include "extension.h"
+#include "fitted.h"
 #include "fork_gate.h"
 #include "handles.h"
 #include "model_memory.h"
@@ -717,6 +718,16 @@ void require_fit(const mobile::Function& method, const lta_value* const* argumen
   }
 }
 
+// See fitted.h. Its arguments are numbered from 1: the first is self.
+void fit_containers(std::vector<IValue>& values, const mobile::Function& method) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (lta::is_container(values[i]) && method.hasSchema() &&
+        i + 1 < method.getSchema().arguments().size()) {
+      lta::make_fit(values[i], *method.getSchema().arguments()[i + 1].type());
+    }
+  }
+}
+
 struct DtypeRow {
   const char* name;
   unsigned char size;
@@ -858,6 +869,7 @@ lta_status lta_module_run(lta_module* module, const char* method,
     }
     mobile::Function& called = method_of(*module, method);
     require_fit(called, arguments, count, /*kinds=*/false);
+    fit_containers(stack, called);
     const Run run;
     try {
       *result = new lta_value{mobile::Method(&module->module, &called)(std::move(stack))};

@@ -206,8 +206,9 @@ LTA_API lta_value *lta_double(double value);
 /* `size` bytes of UTF-8; they are copied. */
 LTA_API lta_value *lta_string(const char *data, size_t size);
 LTA_API lta_value *lta_tuple(const lta_value *const *items, size_t count);
-/* A list has the type of its items. `empty` is the items' kind where there are none (a model's
- * List[Tensor] refuses an empty list of anything else) and ignored otherwise. */
+/* A list has the type of its items, or, where there are none, `empty` as their kind. A method that takes
+ * lists of another type to which all items belong, as List[Tensor] if there are none, or
+ * List[Optional[Tensor]], is given a new list of that type. So are dicts, and lists in lists and tuples. */
 LTA_API lta_value *lta_list(lta_kind empty, const lta_value *const *items, size_t count);
 /* Likewise. Keys are int, double, bool, string or tensor. */
 LTA_API lta_value *lta_dict(lta_kind empty_key, lta_kind empty_value,

@@ -19,6 +19,7 @@
 #include <torch/csrc/jit/mobile/function.h>
 #include <torch/csrc/jit/runtime/instruction.h>
 
+#include "fitted.h"
 #include "handles.h"
 
 namespace lta {
@@ -118,8 +119,9 @@ inline void append_fault(std::string& text, const Function& function,
   c10::TypePtr given;
   if (kinds) {
     for (; arguments && i <= count && i < most; ++i) {
-      given = values[i - 1]->value.type<DynamicType>();
-      if (!given->isSubtypeOf(*(*arguments)[i].type())) {
+      c10::IValue value = values[i - 1]->value;
+      if (!make_fit(value, *(*arguments)[i].type())) {
+        given = value.type<DynamicType>();
         break;
       }
     }

@@ -120,8 +120,8 @@ public class Value implements AutoCloseable {
   /**
    * A list. It has the type of its items.
    *
-   * @param empty the items' kind where there are none, and else ignored: a model's List[Tensor] refuses an empty list of
-   *     anything else
+   * @param empty the items' kind where there are none, and else ignored; a method that takes lists of another type is given
+   *     one of that type
    * @param items what it holds
    * @return a new value
    */
