@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,14 @@ class Context:
     env: Mapping[str, str]
     runner: CommandRunner = LOCAL
     signing_password: str | None = field(default=None, repr=False)
+
+    @property
+    def texts(self) -> Path:
+        """Where generated texts are written, `$cache` in actions: the cache, or, if that is
+        another user's or can only be read, a folder of the workspace."""
+        folders = (self.cache, self.cache / "staging")
+        mine = all(os.access(folder, os.W_OK) for folder in folders if folder.exists())
+        return self.cache if mine else self.state / "texts"
 
 
 _MISREAD: Final = frozenset("\\%")

@@ -15,7 +15,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,40 +50,52 @@ def generate_registrations(
     requests: Iterable[RegistrationRequest],
     dialect: Dialect,
     tree: Path,
-    cache: Path,
+    texts: Path,
     env: Mapping[str, str],
     runner: CommandRunner = LOCAL,
+    *,
+    cache: Path | None = None,
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
-    """The registration units of each request.
+    """The registration units of each request, written below `texts`.
+
+    cache: where `texts` is another folder, since it can only be read; what it has is copied
 
     Raises TorchgenFailedError.
     """
     folders = {
-        request: _folder(request, dialect, tree, cache)
-        for request in sorted(set(requests), key=str)
+        request: texts / _name(request, dialect, tree) for request in sorted(set(requests), key=str)
     }
     missing = {r: f for r, f in folders.items() if not is_whole(f)}
     if missing:
-        _run_worker(missing, dialect, tree, cache, env, runner)
-    return {request: _units(request, folder, dialect) for request, folder in folders.items()}
+        with _staging(texts) as staging:
+            for request, folder in tuple(missing.items()):
+                there = (cache or texts) / folder.relative_to(texts)
+                if is_whole(there):
+                    shutil.copytree(there, staging / folder.name)
+                    publish(staging / folder.name, folder)
+                    del missing[request]
+            if missing:
+                _run_worker(missing, staging, dialect, tree, env, runner)
+    return {r: _units(r, folder, dialect, folder) for r, folder in folders.items()}
 
 
 def planned_registrations(
-    requests: Iterable[RegistrationRequest], dialect: Dialect, tree: Path, cache: Path
+    requests: Iterable[RegistrationRequest], dialect: Dialect, tree: Path, texts: Path, cache: Path
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
     """The registration units of each request, without running torchgen.
 
     Where torchgen has not written them yet, they stand in with the request's digest for their
     text's: their objects are in no cache, and are shared by equal requests alone.
     """
-    folders = {request: _folder(request, dialect, tree, cache) for request in requests}
-    return {
-        request: _units(request, folder, dialect, written=is_whole(folder))
-        for request, folder in folders.items()
-    }
+    found = {}
+    for request in requests:
+        name = _name(request, dialect, tree)
+        written = next((one / name for one in (texts, cache) if is_whole(one / name)), None)
+        found[request] = _units(request, texts / name, dialect, written)
+    return found
 
 
-def _folder(request: RegistrationRequest, dialect: Dialect, tree: Path, cache: Path) -> Path:
+def _name(request: RegistrationRequest, dialect: Dialect, tree: Path) -> Path:
     value = {
         # what dataclasses.asdict gives, which takes a hundred times as long
         "request": vars(request),
@@ -91,7 +104,7 @@ def _folder(request: RegistrationRequest, dialect: Dialect, tree: Path, cache: P
         "unit": _unit_text(request, dialect),
     }
     digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-    return cache / "registrations" / digest[:2] / digest
+    return Path("registrations", digest[:2], digest)
 
 
 @cache
@@ -99,51 +112,56 @@ def _worker_text(dialect: Dialect) -> str:
     return dialect.generated.worker.read_text(encoding="utf-8")
 
 
+@contextmanager
+def _staging(texts: Path) -> Iterator[Path]:
+    (texts / "staging").mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix="torchgen-", dir=texts / "staging"))
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
 def _run_worker(
     missing: Mapping[RegistrationRequest, Path],
+    staging: Path,
     dialect: Dialect,
     tree: Path,
-    cache: Path,
     env: Mapping[str, str],
     runner: CommandRunner,
 ) -> None:
-    (cache / "staging").mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix="torchgen-", dir=cache / "staging"))
-    try:
-        staged = {request: staging / folder.name for request, folder in missing.items()}
-        request_file = staging / "request.json"
-        request_file.write_text(
-            json.dumps(
-                [
-                    {
-                        "operators": request.operators,
-                        "calls": request.calls,
-                        "kernels": dict(request.kernels),
-                        "direct": dict(request.direct),
-                        "resolved": dict(request.resolved),
-                        "output": str(folder),
-                    }
-                    for request, folder in staged.items()
-                ]
-            ),
-            encoding="utf-8",
+    staged = {request: staging / folder.name for request, folder in missing.items()}
+    request_file = staging / "request.json"
+    request_file.write_text(
+        json.dumps(
+            [
+                {
+                    "operators": request.operators,
+                    "calls": request.calls,
+                    "kernels": dict(request.kernels),
+                    "direct": dict(request.direct),
+                    "resolved": dict(request.resolved),
+                    "output": str(folder),
+                }
+                for request, folder in staged.items()
+            ]
+        ),
+        encoding="utf-8",
+    )
+    argv = [sys.executable, "-P", str(dialect.generated.worker), str(tree), str(request_file)]
+    own = {**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = runner.run(Command(argv, own))
+    if done.code:
+        raise TorchgenFailedError(
+            "torchgen failed to write the registrations",
+            hint="./orchestrate fetch --verify checks the source tree",
+            details="\n".join(done.err.splitlines()[-12:]),
         )
-        argv = [sys.executable, "-P", str(dialect.generated.worker), str(tree), str(request_file)]
-        own = {**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
-        done = runner.run(Command(argv, own))
-        if done.code:
-            raise TorchgenFailedError(
-                "torchgen failed to write the registrations",
-                hint="./orchestrate fetch --verify checks the source tree",
-                details="\n".join(done.err.splitlines()[-12:]),
-            )
-        for request, folder in missing.items():
-            (staged[request] / "registrations.cpp").write_text(
-                _unit_text(request, dialect), encoding="utf-8"
-            )
-            publish(staged[request], folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    for request, folder in missing.items():
+        (staged[request] / "registrations.cpp").write_text(
+            _unit_text(request, dialect), encoding="utf-8"
+        )
+        publish(staged[request], folder)
 
 
 def _unit_text(request: RegistrationRequest, dialect: Dialect) -> str:
@@ -157,10 +175,12 @@ def _rendered_unit(keys: tuple[str, ...], helpers: tuple[str, ...], resolved: bo
 
 
 def _units(
-    request: RegistrationRequest, folder: Path, dialect: Dialect, *, written: bool = True
+    request: RegistrationRequest, folder: Path, dialect: Dialect, written: Path | None
 ) -> tuple[GeneratedUnit, ...]:
     def digest(files: list[Path]) -> str:
-        return _files_digest(files) if written else f"of request {folder.name}, {files[0].name}"
+        if written is None:
+            return f"of request {folder.name}, {files[0].name}"
+        return _files_digest(written / file.name for file in files)
 
     shared = ["Schema", "BackendSelect", *request.shared_keys(dialect.keys)]
     texts = [folder / "registrations.cpp"]

@@ -71,7 +71,7 @@ def export_bazel(here: Invocation, labels: Sequence[VariantLabel], folder: Path)
     )
     sources = {name: Path(path) for name, path in here.runtimes.folders.items()}
     sources |= {name: Path(path) for every in places.values() for path, name in every.items()}
-    _write(exported, folder, sources, here.context.cache)
+    _write(exported, folder, sources, here.context.texts)
 
 
 def _require_free(folder: Path) -> None:

@@ -163,7 +163,7 @@ def addon_objects(
 
     Raises TorchgenFailedError.
     """
-    runtime, cache = prepared.runtime, prepared.context.cache
+    runtime, cache = prepared.runtime, prepared.context.texts
     facts, dialect = runtime.facts, runtime.dialect
     requests = [
         (
@@ -179,6 +179,7 @@ def addon_objects(
         cache,
         prepared.context.env,
         prepared.context.runner,
+        cache=prepared.context.cache,
     )
     written: list[GeneratedUnit] = []
     entries: list[GeneratedUnit] = []

@@ -265,7 +265,7 @@ class Development:
         (objects,) = plan_objects(
             self.plain, {NAME: self.request}, {NAME: plan}, {plan.request: tuple(units)}
         ).values()
-        cache = self.here.context.cache
+        cache = self.here.context.texts
         keeping = unit_of(
             "kept", keeping_text((*base.kept, *RECORDING, *NOT_INLINE)), cache / "kept"
         )

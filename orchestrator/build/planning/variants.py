@@ -197,9 +197,15 @@ def registration_units(
     dialect, tree = runtime.dialect, runtime.fetched.tree
     if generate:
         return generate_registrations(
-            requests, dialect, tree, context.cache, context.env, context.runner
+            requests,
+            dialect,
+            tree,
+            context.texts,
+            context.env,
+            context.runner,
+            cache=context.cache,
         )
-    return planned_registrations(requests, dialect, tree, context.cache)
+    return planned_registrations(requests, dialect, tree, context.texts, context.cache)
 
 
 def plan_objects(
@@ -214,7 +220,7 @@ def plan_objects(
     plans          as of `plan_units`
     registrations  by request, one for each of the plans
     """
-    renamed, cache = prepared.runtime.renamed, prepared.context.cache
+    renamed, cache = prepared.runtime.renamed, prepared.context.texts
     # an app's variants have one selection, and its digest takes longer than all else that is here
     selected: dict[tuple[Same, RegistrationRequest], GeneratedUnit] = {}
     found = {}
@@ -236,7 +242,7 @@ def _objects(
     registrations: Iterable[GeneratedUnit],
     selected: GeneratedUnit,
 ) -> VariantObjects:
-    runtime, cache, spec = prepared.runtime, prepared.context.cache, plan.spec
+    runtime, cache, spec = prepared.runtime, prepared.context.texts, plan.spec
     stubs = generate_stubs(plan.needed.stubs, cache)
     key = (spec.common, request.threads)
     if key not in runtime.common_objects:
@@ -342,7 +348,7 @@ def _kept(prepared: Prepared, objects: VariantObjects) -> VariantObjects:
     spec = objects.plan.spec
     if prepared.toolchain(spec.abi).links_shared:
         return objects
-    cache = prepared.context.cache
+    cache = prepared.context.texts
     unit = unit_of("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
     keeper = registration_compiles(prepared.runtime.facts, spec, [unit], cache)
     texts = {**objects.texts, **unwritten([unit], cache)}

@@ -252,9 +252,9 @@ class _Work:
         nor the runtime's: what it holds would not count."""
         folders = [self.runtime.fill(self.sources.folder), *self.runtime.folders.values()]
         roots = [Path(folder).resolve() for folder in folders if folder]
-        cache, state = self.context.cache.resolve(), self.context.state.resolve()
-        roots = [root for root in roots if root not in (cache, state)]
-        roots.append(cache / "projections")
+        texts, state = self.context.texts.resolve(), self.context.state.resolve()
+        roots = [root for root in roots if root not in (texts, state)]
+        roots.append(texts / "projections")
         text = reads.read_text("utf-8", "replace").partition(":")[2].replace("\\\n", " ")
         for word in _DEPENDENCY.findall(text):
             path = Path(re.sub(r"\\(.)", r"\1", word)).resolve()

@@ -48,7 +48,7 @@ def prepare_runtime(
     configured = context.cache / "configured" / configured_identity(fetched.digest, version)[:16]
     write_configured_headers(fetched.tree, version, configured)
     folders = {
-        "cache": str(context.cache),
+        "cache": str(context.texts),
         "state": str(context.state),
         "tree": str(fetched.tree),
         "generated": str(generated),

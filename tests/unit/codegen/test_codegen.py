@@ -12,7 +12,11 @@ from codegen_toy import STUBS, files
 from core_toy import GOLDEN
 from golden_files import Golden
 
-from orchestrator.codegen.registrations import TorchgenFailedError, generate_registrations
+from orchestrator.codegen.registrations import (
+    TorchgenFailedError,
+    generate_registrations,
+    planned_registrations,
+)
 from orchestrator.codegen.render import render
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.codegen.stubs import elsewhere_spelled, generate_stubs
@@ -222,3 +226,22 @@ def test_stubs_have_the_spelling_of_every_system(tmp_path: Path) -> None:
 def test_no_stubs_are_no_unit(tmp_path: Path) -> None:
     assert generate_stubs(frozenset(), tmp_path) == ()
     assert files(tmp_path) == []
+
+
+def test_a_cache_that_can_only_be_read_serves(tree: Path, tmp_path: Path) -> None:
+    """What it has is copied to where the rest is written, and a plan knows it."""
+    cache, texts = tmp_path / "cache", tmp_path / "state/texts"
+    made = generate_registrations([REQUEST], toy(tree), tree, cache, os.environ)[REQUEST]
+    before = sorted(cache.rglob("*"))
+    planned = planned_registrations([REQUEST], toy(tree), tree, texts, cache)[REQUEST]
+    assert not texts.exists()
+    other = RegistrationRequest(operators=(Op("aten::add.Tensor"),), calls=(), kernels=())
+    there = generate_registrations(
+        [REQUEST, other], toy(tree), tree, texts, os.environ, cache=cache
+    )
+    assert runs(tree) == 2
+    assert [unit.digest for unit in planned] == [unit.digest for unit in made]
+    assert there[REQUEST] == planned
+    assert all(unit.path.is_relative_to(texts) for unit in (*there[REQUEST], *there[other]))
+    assert sorted(cache.rglob("*")) == before
+    assert list((texts / "staging").iterdir()) == []
