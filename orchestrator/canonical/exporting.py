@@ -203,7 +203,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 "this module does not run on its example inputs",
                 place=place,
                 seen=f"{str(facts.get('call', ''))[:200]}: {lines[-1][:500]}",
-                hint="check their shapes and dtypes",
+                hint="check their shapes and dtypes, and the devices that the module names",
                 details=text if len(lines) > 1 else None,
             )
         case "script" if asked.compiled == "trace":
@@ -212,8 +212,8 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 place=place,
                 expected="tensors as inputs and results, also in lists, tuples and dictionaries",
                 seen=_seen(lines[0], facts),
-                hint="write that line otherwise, or leave --trace away: scripting takes numbers,"
-                " texts and several methods",
+                hint="write that line otherwise, or leave `--via trace` away: scripting takes"
+                " numbers, texts and several methods",
                 details=done.err[-2000:] or None,
             )
         case "script":
@@ -243,7 +243,8 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 "this module needs what a model cannot have",
                 place=place,
                 seen=_seen(lines[0], facts),
-                hint="write that line otherwise, or pass --via script",
+                hint="write that line otherwise, or "
+                + ("pass --via export" if facts.get("scripted") else "pass --via script"),
                 details=_scripting(facts) or None,
             )
         case "sizes":
@@ -268,7 +269,10 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 hint="a trace keeps sizes that Python computed: leave `--via trace` away, or pass"
                 " --fixed-sizes where the model is for its inputs' sizes alone"
                 if asked.compiled == "trace"
-                else "try `--canonical off`; if it is right then, report it with the module",
+                else "pass `--canonical off`, with which it is right, and report it with the module"
+                if facts.get("plain")
+                else f"pass --via {'export' if asked.compiled == 'script' else 'script'}; where"
+                " that differs too, report it with the module",
             )
     raise ExportFailedError(
         "torch cannot export this module",

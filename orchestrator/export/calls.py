@@ -13,6 +13,7 @@ import torch
 from torch.jit.mobile import _load_for_lite_interpreter
 
 from orchestrator.export.packing import exact_engine
+from orchestrator.export.places import place_of_error
 from orchestrator.export.refusal import Refused
 from orchestrator.export.tolerances import NO_ROUNDING, TELLING
 from orchestrator.export.values import DTYPE_NAMES, changed, copied, from_json, shapes, tensors_of
@@ -143,10 +144,12 @@ def _resized(tensors: Sequence[torch.Tensor], made: Callable[..., Call]) -> Iter
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave; its arguments afterwards count too. `error` is set where it raised."""
+    """What a call gave; its arguments afterwards count too. `error` is set where it raised, and
+    `place` where that was in the module's own source."""
 
     value: Any = None
     error: str = ""
+    place: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run(invoke: Invoke, call: Call, spoil: bool = False) -> Outcome:
@@ -160,7 +163,7 @@ def run(invoke: Invoke, call: Call, spoil: bool = False) -> Outcome:
         with torch.no_grad():
             value = invoke(call.method, *args)
     except Exception as error:
-        return Outcome(error=str(error) or type(error).__name__)
+        return Outcome(error=str(error) or type(error).__name__, place=place_of_error(error))
     # a copy: the model may write to it at its next call
     outcome = Outcome(copied([value, list(args)]))
     if spoil:
@@ -348,7 +351,7 @@ def compared(
         if expected.error:
             # the model does not take these inputs; what happens then is nobody's business
             if call.kind == "own":
-                raise Refused("original", expected.error, call=call.name)
+                raise Refused("original", expected.error, call=call.name, **expected.place)
             rows.append(row | {"result": "not taken"})
             if remembers:
                 models, taken = (right(), right(), made()), []

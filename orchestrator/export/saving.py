@@ -37,7 +37,7 @@ from orchestrator.export.calls import Call, Comparison, Invoke, Make
 from orchestrator.export.comparing import Comparing, completed, made_of
 from orchestrator.export.contexts import without_contexts
 from orchestrator.export.freezing import frozen, inlined, unmark
-from orchestrator.export.places import place_of_assignment
+from orchestrator.export.places import place_of_assignment, place_of_error
 from orchestrator.export.program.capture import Example, argument_names
 from orchestrator.export.program.copies import remembered
 from orchestrator.export.program.door import Entered, enter
@@ -47,6 +47,7 @@ from orchestrator.export.refusal import Refused
 from orchestrator.export.scripting import scripted, traced
 from orchestrator.export.static import Applied, Attempt, convert, settled
 from orchestrator.export.tolerances import TOLERANCES
+from orchestrator.export.unwritable import require_writable
 from orchestrator.export.values import copied
 
 # A call: positional arguments, or named ones.
@@ -145,19 +146,25 @@ def export(
     try:
         made = by(first)
     except Refused as error:
+        if error.kind in ("script", *_CANNOT):
+            _require_runs(model)
         script = ""
         for way in _further_ways(model, error):
             try:
                 made = by(way)
             except Refused as other:
-                if way.compiled == "script" and other.kind == "script":
+                if way.compiled == "script" and other.kind in ("script", "program"):
                     script = told(other)
                 continue
             return replace(made, notes=[f"{way.note}: {_briefly(error)}", *made.notes])
         if script and error.kind in _CANNOT:
             raise Refused(error.kind, str(error), **error.facts, script=script) from error
-        if first.compiled == "export" and error.kind == "differs":
-            _require_no_memory(model)
+        if error.kind == "differs":
+            if first.compiled == "export":
+                _require_no_memory(model)
+            if how.canonical:
+                how = replace(how, canonical=False)
+                error.facts["plain"] = _is_right(by, first)
         raise
     if model.compiled == "any" and made.unrolled:
         with contextlib.suppress(Refused):
@@ -167,6 +174,30 @@ def export(
             its = by(_Way("script"))
             return replace(its, notes=[why, *its.notes])
     return made
+
+
+def _is_right(by: Callable[[_Way], Exported], way: _Way) -> bool:
+    try:
+        by(way)
+    except Refused:
+        return False
+    return True
+
+
+def _require_runs(model: Export) -> None:
+    """Raises Refused where it is the module that does not run on its example inputs."""
+    for method, rows in _rows(model.eager, model.inputs).items():
+        row = rows[0]
+        try:
+            its = copy.deepcopy(model.eager)
+        except Exception:
+            return  # nothing is known of it then
+        try:
+            with torch.no_grad():
+                getattr(its, method)(*copied(list(row.args)), **copied(dict(row.kwargs)))
+        except Exception as error:
+            why = str(error) or type(error).__name__
+            raise Refused("original", why, call=f"{method}[0]", **place_of_error(error)) from error
 
 
 def _require_no_memory(model: Export) -> None:
@@ -311,7 +342,8 @@ def _saved(
 
 
 def _written(module: Any) -> bytes:
-    """Raises Refused where the lite interpreter lacks what TorchScript has, such as `with`."""
+    """Raises Refused where the lite interpreter lacks what TorchScript has."""
+    require_writable(module)
     try:
         data: bytes = module._save_to_buffer_for_lite_interpreter()
     except RuntimeError as error:

@@ -152,6 +152,9 @@ def test_a_program_that_no_model_can_be(run: Export) -> None:
         "  seen:     cond of a SymBool: if x > 0:\n"
         "  do:       write that line otherwise, or pass --via script"
     )
+    error = {"kind": "program", "text": "a model has no enumerations", "scripted": True, **LINE}
+    told = refused(run, UnsupportedProgramError, error, compiled="script")
+    assert told.endswith("  do:       write that line otherwise, or pass --via export")
 
 
 def test_dimensions_that_contradict_each_other(run: Export) -> None:
@@ -167,8 +170,8 @@ def test_a_module_that_cannot_be_traced_is_not_told_to_be_traced(run: Export) ->
     error = {"kind": "script", "text": "Type 'Tuple[int]' cannot be traced"}
     told = refused(run, NotScriptableError, error, compiled="trace")
     assert told.splitlines()[0].endswith("error: torch cannot trace this module")
-    assert "or leave --trace away" in told
-    assert "pass --trace" not in told
+    assert "or leave `--via trace` away" in told
+    assert "pass --via trace" not in told
 
 
 def test_a_branch_that_a_trace_would_lose(run: Export) -> None:
@@ -189,10 +192,17 @@ DIFFERS = {
 
 
 @pytest.mark.parametrize(
-    ("compiled", "advice"), [("trace", "--fixed-sizes"), ("script", "`--canonical off`")]
+    ("compiled", "plain", "advice"),
+    [
+        ("trace", None, "--fixed-sizes"),
+        ("script", True, "pass `--canonical off`, with which it is right, and report it"),
+        ("script", False, "pass --via export; where that differs too, report it with the module"),
+        ("any", None, "pass --via script; where that differs too, report it with the module"),
+    ],
 )
-def test_another_result(run: Export, compiled: str, advice: str) -> None:
-    text = refused(run, ExportDiffersError, DIFFERS, compiled=compiled)
+def test_another_result(run: Export, compiled: str, plain: bool | None, advice: str) -> None:
+    """`--canonical off` is advice only where the model is right with it."""
+    text = refused(run, ExportDiffersError, {**DIFFERS, "plain": plain}, compiled=compiled)
     assert text.startswith(
         "nets:Net: error: the exported model gives other results than the module, so nothing was"
         " written\n"
