@@ -18,6 +18,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from guide import agrees, rough, shown
+from locale_symbols import ALLOWED, BY_LOCALE, imported
 from real import EACH_RUNTIME, ROOT, V1_13, V2_6, orchestrator, workspace_copy
 from test_java import PROGRAMS as JAVA_PROGRAMS
 from test_java import Programs, compile_jni
@@ -169,6 +170,7 @@ def test_it_is_small_and_tells_what_it_is_for(shipped: Path) -> None:
     packages = {path.name for path in (shipped / "dist/camera/addons").glob("*x86_64.tar.zst")}
     assert packages == {"camera-libtorch-0.1.0-pages-linux-x86_64.tar.zst"}
     assert (shipped / "dist/camera/addons/camera-libtorch-pages_0.1.0_amd64.deb").is_file()
+    assert imported(folder / "lib/libcamera_torch_pages.so") & BY_LOCALE <= ALLOWED.keys()
 
 
 def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(

@@ -5,19 +5,24 @@ The models are made without torch (`layer_models.py`); `consumers/hosted.c` is t
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import struct
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
-from elftools.elf.elffile import ELFFile
+from crafted import argument, method
+from crafted import model as written
 from layer_models import Weight, layer_model
+from locale_symbols import ALLOWED, BY_LOCALE, imported
 from native_runner import compile_consumer
 from real import CONSUMERS, EACH_RUNTIME, orchestrator, workspace_copy
+from zig_tool import HOST_CC, zig_environment
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
@@ -34,26 +39,21 @@ MODELS: Final[Mapping[str, tuple[bytes, tuple[float, ...]]]] = {
         (),
     ),
 }
-# Functions of the C library that read or write numbers by LC_NUMERIC.
-BY_LOCALE: Final = {
-    *("strtod", "strtof", "strtold", "atof", "wcstod", "wcstof", "wcstold", "localeconv"),
-    *("nl_langinfo", "strfmon", "sscanf", "fscanf", "scanf", "vsscanf", "vfscanf", "swscanf"),
-    *("printf", "fprintf", "sprintf", "snprintf", "vprintf", "vfprintf", "vsprintf", "vsnprintf"),
-    *("asprintf", "vasprintf", "dprintf", "swprintf", "vswprintf"),
-    *("__printf_chk", "__fprintf_chk", "__sprintf_chk", "__snprintf_chk", "__vfprintf_chk"),
-    *("__vsnprintf_chk", "__vasprintf_chk", "__vsprintf_chk", "__asprintf_chk"),
-}
-# Why a library may have them.
-ALLOWED: Final = {
-    "snprintf": "libc++'s streams, in its own C locale (uselocale); whole numbers elsewhere",
-    "vsnprintf": "libc++'s streams, in its own C locale (uselocale)",
-    "__vsnprintf_chk": "libc++'s streams, in its own C locale (uselocale)",
-    "vasprintf": "libc++'s streams, in its own C locale (uselocale)",
-    "__vasprintf_chk": "libc++'s streams, in its own C locale (uselocale)",
-    "fprintf": "messages without numbers that have a point, before the process ends",
-    "vfprintf": "messages without numbers that have a point, before the process ends",
-    "__vfprintf_chk": "messages without numbers that have a point, before the process ends",
-}
+# Of the model runner and the tracer, whose own thread has the C locale (driver.cpp).
+OF_RUNNERS: Final = {*ALLOWED, "strtod"}
+# Gives back its argument.
+SAME: Final = written(
+    code=method(
+        [("STOREN", 1, 2), ("MOVE", 2, 0), ("RET", 0, 0)],
+        arguments=[argument("value", "Any")],
+        registers=2,
+    )
+)
+# As a static initialiser of an app's own sources.
+SETS_LOCALE: Final = """
+#include <locale.h>
+__attribute__((constructor)) static void set(void) { setlocale(LC_ALL, ""); }
+"""
 
 
 @pytest.fixture(scope="module", params=EACH_RUNTIME)
@@ -121,11 +121,50 @@ def test_numbers_are_the_same_in_each_locale(
 
 
 def test_what_is_linked_obeys_no_locale(delivered: Path) -> None:
-    with (delivered / "lib/libhosted_torch.so").open("rb") as file:
-        table: Any = ELFFile(file).get_section_by_name(".dynsym")
-        wanted = {one.name for one in table.iter_symbols() if one["st_shndx"] == "SHN_UNDEF"}
+    """Of the library, which wheels and Java load too, and of what runs models here: the runner, the
+    development library and its shards."""
+    wanted = imported(delivered / "lib/libhosted_torch.so")
     assert wanted & BY_LOCALE <= ALLOWED.keys()
     assert "setlocale" not in wanted
+    state = delivered.parents[2] / ".orchestrator"
+    libraries = list(state.rglob("libdevelopment_*.so"))
+    runners = [path for path in state.rglob("driver") if path.is_file()]
+    assert len(libraries) >= 3
+    assert len(runners) >= 2
+    for path in (*libraries, *runners):
+        wanted, allowed = imported(path), OF_RUNNERS if path in runners else ALLOWED.keys()
+        assert wanted & BY_LOCALE <= allowed, path
+        assert "setlocale" not in wanted, path
+
+
+def test_a_runner_reads_and_writes_points_in_each_locale(
+    delivered: Path, german: Mapping[str, str], tmp_path: Path
+) -> None:
+    """And its nudged inputs are the next floats."""
+    source, setting = tmp_path / "set.c", tmp_path / "set.so"
+    source.write_text(SETS_LOCALE)
+    argv = [*HOST_CC, "-shared", "-fPIC", str(source), "-o", str(setting)]
+    subprocess.run(argv, env=zig_environment(), check=True)
+    files = {name: tmp_path / f"{name}.json" for name in ("inputs", "output")}
+    numbers = struct.pack("<6f", 0.5, -3, 0, 1e-40, float("inf"), float("nan"))
+    tensor = {"dtype": "float32", "shape": [6], "data": base64.b64encode(numbers).decode()}
+    calls = [{"method": "forward", "args": [one]} for one in ({"double": 0.5}, {"tensor": tensor})]
+    files["inputs"].write_text(json.dumps(calls))
+    (tmp_path / "same.ptl").write_bytes(SAME)
+    state = delivered.parents[2] / ".orchestrator/variants/hosted/linux-x86_64"
+    argv = [str(state / "driver"), "--model", str(tmp_path / "same.ptl")]
+    argv += [word for name, path in files.items() for word in (f"--{name}", str(path))]
+    env = {**german, "LD_PRELOAD": str(setting), "LD_LIBRARY_PATH": str(delivered / "lib")}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    double, same = json.loads(files["output"].read_text())["runs"]
+    assert double["output"] == {"double": 0.5}
+    assert same["output"]["tensor"]["data"] == tensor["data"]
+    subprocess.run([*argv, "--layout", "nudged"], env=env, check=True)
+    _, nudged = json.loads(files["output"].read_text())["runs"]
+    data = base64.b64decode(nudged["output"]["tensor"]["data"])
+    steps = [a - b for a, b in zip(*(struct.unpack("<6i", one) for one in (data, numbers)))]  # noqa: B905
+    assert [abs(step) for step in steps] == [1, 1, 0, 1, 0, 0]
 
 
 def test_a_child_of_fork_can_use_the_library(delivered: Path, program: Path) -> None:

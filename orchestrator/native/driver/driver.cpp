@@ -4,6 +4,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include <locale.h>
+#ifdef __APPLE__
+#include <xlocale.h>
+#endif
+
 #include "cpu_levels.h"
 #include "values.h"
 
@@ -30,13 +35,13 @@ int usage() {
   std::fputs(
       "usage: driver --model M.ptl --output out.json [--inputs inputs.json|bundled]\n"
       "              [--extend addon.so] [--time] [--repeat N] [--warmup N] [--no-args]\n"
-      "              [--layout part|channels-last]\n"
+      "              [--layout part|channels-last|nudged]\n"
       "  --inputs   a list of {\"method\":..,\"args\":[value...]}, or the model's own (default)\n"
       "  --extend   an add-on that the library is extended with first\n"
       "  --time     repeat each method's first run (--repeat, after --warmup) and write\n"
       "             its median and least time\n"
       "  --no-args  leave the arguments out of the output\n"
-      "  --layout   the inputs are parts of larger tensors\n",
+      "  --layout   the inputs are parts of larger tensors, or their floats the next ones\n",
       stderr);
   return 2;
 }
@@ -49,8 +54,10 @@ bool to_count(const char* text, int& count) {
 }
 
 bool to_layout(const std::string& name, Layout& layout) {
-  layout = name == "part" ? Layout::Part : Layout::ChannelsLast;
-  return name == "part" || name == "channels-last";
+  layout = name == "part" ? Layout::Part
+      : name == "nudged"  ? Layout::Nudged
+                          : Layout::ChannelsLast;
+  return name == "part" || name == "nudged" || name == "channels-last";
 }
 
 bool parse_options(int argc, char** argv, Options& options) {
@@ -359,6 +366,8 @@ Watching::Watching(Observer& observer) {
 }
 
 int run(int argc, char** argv, Observer& observer) {
+  // JSON has points: an app's own sources may have set a locale with commas.
+  uselocale(newlocale(LC_ALL_MASK, "C", nullptr));
   Observers observers(observer);
   Options options;
   if (!parse_options(argc, argv, options)) {

@@ -43,6 +43,7 @@ enum class Layout {
   Usual,
   Part,         // of a tensor that is larger in each dimension
   ChannelsLast, // the same, of one whose second dimension lies closest, where there are three or more
+  Nudged,       // as usual, each float the next one, or the one before
 };
 // A copy of a value whose tensors lie so, those in tuples too; quantised ones and those in lists and
 // dictionaries stay as they are, and those without elements.
