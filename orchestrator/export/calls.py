@@ -15,7 +15,7 @@ from torch.jit.mobile import _load_for_lite_interpreter
 from orchestrator.export.packing import exact_engine
 from orchestrator.export.places import place_of_error
 from orchestrator.export.refusal import Refused
-from orchestrator.export.tolerances import NO_ROUNDING, TELLING
+from orchestrator.export.tolerances import LUCK, NO_ROUNDING, TELLING
 from orchestrator.export.values import DTYPE_NAMES, changed, copied, from_json, shapes, tensors_of
 
 _GETTER = "get_all_bundled_inputs_for_"
@@ -25,8 +25,6 @@ _RANDOM = 3
 # How long models are timed, in seconds, and how often at least and at most.
 _TIMED_SECONDS = 0.2
 _ROUNDS = (3, 200)
-# How much larger another order of the same sums may have its rounding error.
-_LUCK = 50
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 # What calls a method of a model, and what makes one that has a state of its own.
 Invoke = Callable[..., Any]
@@ -196,7 +194,7 @@ class Difference:
     def is_rounding(self, path: str, error: float) -> bool:
         """Whether a small difference is like the rounding error of the module itself, which may
         have been lucky."""
-        return self.small[path][0] <= _LUCK * error
+        return self.small[path][0] <= LUCK * error
 
 
 class Comparison:

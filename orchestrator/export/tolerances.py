@@ -15,6 +15,8 @@ _ONE_STEP: Final = (0.0, 1.0)
 # it is more than this part of the largest number of a tensor, it proves nothing: a difference that
 # only the tolerance allows is told.
 TELLING: Final = 0.01
+# How much larger another order of the same sums may have its rounding error.
+LUCK: Final = 50
 # Below this part of the tolerance, no usual number's rounding error is as large: then it differs.
 NO_ROUNDING: Final = 0.001
 

@@ -13,12 +13,12 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.export.tolerances import NO_ROUNDING, TELLING, TOLERANCES
+from orchestrator.export.tolerances import LUCK, NO_ROUNDING, TELLING, TOLERANCES
 from orchestrator.values.elements import FORMATS
 
 
@@ -44,6 +44,11 @@ class Tolerance:
             return replace(self, atol=TELLING * largest)
         return self
 
+    def for_rounding(self, largest: float, error: float) -> Tolerance:
+        """The tolerance of a tensor whose rounding error is known: not an absolute one that is more
+        than that, and more than what tells of its numbers."""
+        return replace(self, atol=min(self.atol, max(TELLING * largest, LUCK * error)))
+
     def holds(self, expected: float, seen: float, largest: float = 0.0) -> bool:
         if math.isnan(expected) or math.isnan(seen):
             return math.isnan(expected) and math.isnan(seen)
@@ -53,6 +58,8 @@ class Tolerance:
         return abs(expected - seen) <= allowed
 
 
+# Call and place of a tensor (`forward[0] output[1]`) -> its rounding error, if that is known.
+Rounding = Callable[[str], float | None]
 # What stands for a value that differs from run to run: see verify/nondeterminism.py.
 UNSTEADY: Final = "unsteady"
 EXACT: Final = Tolerance(0, 0)
@@ -71,7 +78,8 @@ class Difference:
     `run` is the call (`forward[0]`; empty where the lists of calls differ), `path` the place in its
     output (`output[1]["boxes"]`), `kind` what differs: `runs`, `error`, `kind`, `length`, `key`,
     `dtype`, `shape`, `scale`, `value`. For tensors `expected` and `seen` are of the worst element,
-    whose index ends the path, and `max_abs` is the largest difference among the finite elements.
+    whose index ends the path, `max_abs` is the largest difference among the finite elements, and
+    `tensor` the call and the place of the tensor.
     """
 
     run: str
@@ -80,6 +88,7 @@ class Difference:
     expected: str
     seen: str
     max_abs: float | None = None
+    tensor: str = ""
 
     @property
     def text(self) -> str:
@@ -93,15 +102,20 @@ class Difference:
 
 
 def compare_results(
-    expected: Mapping[str, Any], seen: Mapping[str, Any], *, exact: bool = False
+    expected: Mapping[str, Any],
+    seen: Mapping[str, Any],
+    *,
+    exact: bool = False,
+    rounding: Rounding | None = None,
 ) -> list[Difference]:
     """All differences of two results, in the order of the runs; empty where they agree.
 
     exact: without tolerances
+    rounding: of `rounding_of`; the absolute tolerance is not more than what it says
     Raises `MalformedResultError`.
     """
     try:
-        return list(_results(expected, seen, exact))
+        return list(_results(expected, seen, exact, rounding))
     except (KeyError, TypeError, ValueError, IndexError, binascii.Error, struct.error) as cause:
         raise MalformedResultError(
             "this is not a result of the model runner",
@@ -109,6 +123,24 @@ def compare_results(
             seen=f"{type(cause).__name__}: {cause}",
             hint="the model runner may be from another version: build again",
         ) from cause
+
+
+def rounding_of(seen: Mapping[str, Any], nudged: Mapping[str, Any] | None) -> Rounding | None:
+    """How far the numbers of each tensor move where the floats of the inputs are the next ones. Of
+    a tensor that does not move nothing is known."""
+    if nudged is None:
+        return None
+    found = compare_results(seen, nudged, exact=True)
+    return {one.tensor: one.max_abs for one in found if one.max_abs is not None}.get
+
+
+def needs_rounding(expected: Mapping[str, Any], seen: Mapping[str, Any] | None) -> bool:
+    """Whether numbers are so small that only the absolute tolerance makes them agree."""
+    if seen is None:
+        return False
+    usual = compare_results(expected, seen)
+    strict = compare_results(expected, seen, rounding=lambda tensor: 0.0)
+    return len(strict) > len(usual)
 
 
 def same_value(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> bool:
@@ -122,7 +154,7 @@ def run_name(run: Mapping[str, Any]) -> str:
 
 
 def _results(
-    expected: Mapping[str, Any], seen: Mapping[str, Any], exact: bool
+    expected: Mapping[str, Any], seen: Mapping[str, Any], exact: bool, rounding: Rounding | None
 ) -> Iterator[Difference]:
     wanted = {run_name(run): run for run in expected["runs"]}
     found = {run_name(run): run for run in seen["runs"]}
@@ -130,7 +162,7 @@ def _results(
         yield Difference("", "", "runs", _listed(wanted), _listed(found))
     for name, run in wanted.items():
         if name in found:
-            yield from _runs(_Place(name, "output", exact), run, found[name])
+            yield from _runs(_Place(name, "output", exact, rounding), run, found[name])
 
 
 def _listed(names: Mapping[str, Any]) -> str:
@@ -150,9 +182,19 @@ class _Place:
     run: str
     path: str
     exact: bool = False
+    rounding: Rounding | None = None
 
     def inner(self, index: object) -> _Place:
         return replace(self, path=f"{self.path}[{index}]")
+
+    @property
+    def tensor(self) -> str:
+        return f"{self.run} {self.path}"
+
+    @property
+    def known(self) -> float | None:
+        """The rounding error of the tensor here."""
+        return None if self.rounding is None else self.rounding(self.tensor)
 
     def tolerance(self, usual: Tolerance) -> Tolerance:
         return EXACT if self.exact else usual
@@ -258,7 +300,11 @@ def _elements(
         raise ValueError(f"a tensor of shape {list(shape)} has {len(right)} numbers")
     _, width, usual = _DTYPES[dtype]
     largest = max((abs(a) for a in left if math.isfinite(a)), default=0.0)
-    tolerance = at.tolerance(usual.for_numbers_up_to(largest))
+    known = at.known
+    usual = usual.for_numbers_up_to(largest)
+    if known is not None and usual.rtol:
+        usual = usual.for_rounding(largest, known)
+    tolerance = at.tolerance(usual)
     wrong = [
         i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not tolerance.holds(a, b)
     ]
@@ -278,6 +324,7 @@ def _elements(
         repr(left[worst]),
         repr(right[worst]),
         max_abs=max((abs(a - b) for a, b in pairs), default=math.inf),
+        tensor=at.tensor,
     )
 
 

@@ -33,6 +33,8 @@ _SAID = 2**16
 
 # How inputs may lie in memory (native/driver/values.h).
 Layout = Literal["part", "channels-last"]
+# As usual, with floats that are the next ones: what that changes is a rounding error.
+Nudged = Literal["nudged"]
 
 # What a program needs to start; other variables may hold secrets.
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
@@ -54,7 +56,7 @@ def run_model(
     threads: int | None = None,
     addon: Path | None = None,
     with_arguments: bool = False,
-    layout: Layout | None = None,
+    layout: Layout | Nudged | None = None,
     runner: CommandRunner = LOCAL,
 ) -> RunnerResult:
     """Run `argv` on a model's inputs.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.config.app import BASELINE
-from orchestrator.verify.compare import Difference, compare_results, run_name
+from orchestrator.values.config import BASELINE
+from orchestrator.verify.compare import Difference, compare_results, rounding_of, run_name
 from orchestrator.verify.nondeterminism import uncompared
 
 # `ok in part`: everything ran, and some outputs have values that cannot be compared
@@ -104,9 +104,15 @@ def not_run(model: str, reason: str) -> VerifyResult:
     return VerifyResult(model, "not run here", reason=reason)
 
 
-def verify(model: str, expected: Mapping[str, Any], seen: RunnerResult) -> VerifyResult:
+def verify(
+    model: str,
+    expected: Mapping[str, Any],
+    seen: RunnerResult,
+    nudged: Mapping[str, Any] | None = None,
+) -> VerifyResult:
     """The verdict on a model, from the tracer's result and the runner's result in the variant.
 
+    nudged: the runner's result where each float of the inputs is the next one
     Raises `compare.MalformedResultError` where one of the results is not one.
     """
     if seen.result is None:
@@ -116,7 +122,9 @@ def verify(model: str, expected: Mapping[str, Any], seen: RunnerResult) -> Verif
     if "" not in failed:
         failures += [
             _other_output(model, difference)
-            for difference in compare_results(expected, seen.result)
+            for difference in compare_results(
+                expected, seen.result, rounding=rounding_of(seen.result, nudged)
+            )
             if difference.run not in failed
         ]
     if not failures and not seen.result["runs"]:

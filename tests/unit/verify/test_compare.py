@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.verify.compare import MalformedResultError, compare_results
+from orchestrator.verify.compare import (
+    MalformedResultError,
+    compare_results,
+    needs_rounding,
+    rounding_of,
+)
 
 CODES = {
     "float32": "f",
@@ -82,6 +87,44 @@ def test_outside_tolerance(dtype: str, expected: float, seen: float, text: str) 
     assert differences(tensor(dtype, [1], expected), tensor(dtype, [1], seen)) == [
         f"forward[0] output[0]: value: {text}"
     ]
+
+
+SMALL = (2e-5, 1e-5, 3e-6)
+
+
+@pytest.mark.parametrize(
+    ("seen", "moved", "told"),
+    [
+        # rounding errors are far smaller: what is 5e-6 beside it is wrong
+        ((2e-5, 1.5e-5, 3e-6), (2e-5, 1.500001e-5, 3e-6), 1),
+        # a hundredth of the largest number is none of the kernels' business
+        ((2e-5, 1.01e-5, 3e-6), (2e-5, 1.010001e-5, 3e-6), 0),
+        # all of it is rounding, as of x - x.mean()
+        ((2e-5, 1.5e-5, 3e-6), (2.05e-5, 1.45e-5, 3e-6), 0),
+        # the inputs are whole numbers, or not what the outputs depend on
+        ((2e-5, 1.5e-5, 3e-6), (2e-5, 1.5e-5, 3e-6), 0),
+    ],
+)
+def test_small_numbers_are_compared_by_their_rounding_error(
+    seen: tuple[float, ...], moved: tuple[float, ...], told: int
+) -> None:
+    expected, ran, nudged = (
+        result(tensor("float32", [3], *numbers)) for numbers in (SMALL, seen, moved)
+    )
+    assert compare_results(expected, ran) == []
+    rounding = rounding_of(ran, nudged)
+    assert len(compare_results(expected, ran, rounding=rounding)) == told
+    if told:
+        assert needs_rounding(expected, ran)
+
+
+def test_usual_numbers_need_no_rounding_error() -> None:
+    expected, ran = result(tensor("float32", [2], 1, 2)), result(tensor("float32", [2], 1, 2.00001))
+    assert not needs_rounding(expected, ran)
+    assert not needs_rounding(expected, None)
+    assert rounding_of(ran, None) is None
+    numbers = [result(tensor("int64", [2], *each)) for each in ((1, 2), (1, 2))]
+    assert not needs_rounding(*numbers)
 
 
 def test_a_small_element_has_the_error_of_its_tensors_large_ones() -> None:
