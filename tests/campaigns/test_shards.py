@@ -295,15 +295,25 @@ def test_run_with_a_store_on_a_full_disk(campaign: Campaign, runs: Runs, tmp_pat
 
 @real
 def test_run_with_a_store_that_is_read_only(runs: Runs) -> None:
-    """What it makes, the base and the shard, goes into the workspace; zig's part of the store is
-    read-only, too."""
-    shutil.rmtree(runs.cache / "shards", ignore_errors=True)
+    """What it makes, texts, the base and the shard, goes into the workspace; zig's part of
+    the store is read-only, too."""
+    for folder in (
+        "shards",
+        "registrations",
+        "selections",
+        "kept",
+        "stubs",
+        "unity",
+        "projections",
+    ):
+        shutil.rmtree(runs.cache / folder, ignore_errors=True)
     shutil.rmtree(runs.root / ".orchestrator/development", ignore_errors=True)
     for _ in range(2):
         done = runs.inside(_READ_ONLY, "sh", str(runs.cache), *RUN_CAMERA)
         assert done.returncode == 0, done.stderr
         assert outputs(done.stdout, "camera") == runs.expected["camera"]
         assert not (runs.cache / "shards").exists()
+        assert not (runs.cache / "registrations").exists()
     assert list(whole(runs.root / ".orchestrator/store/shards"))
     # the second time it is there
     (model,) = json.loads(done.stdout)["models"]
