@@ -20,7 +20,9 @@ import pytest
 import yaml
 from geometries import Case, cases, samples
 from native_runner import compile_consumer
-from real import CONSUMERS, EACH_RUNTIME, orchestrator, workspace_copy
+from real import CONSUMERS, EACH_RUNTIME, V2_6, orchestrator, workspace_copy
+from test_verified_levels import emulator
+from zig_tool import ARM_CC, HOST_CC
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
@@ -97,8 +99,18 @@ def difference(one: str, other: str) -> str | None:
     return f"{apart} apart, of {scale}" if not apart <= 2e-5 * max(scale, 1e-3) else None
 
 
-def compared(root: Path, some: Sequence[Case], folder: Path) -> Iterator[str]:
-    """The calls whose results are not the same in both libraries, and those that end a process."""
+def compared(
+    root: Path,
+    some: Sequence[Case],
+    folder: Path,
+    abi: str = TARGETS[0],
+    compiler: Sequence[str] = HOST_CC,
+    prefix: Sequence[str] = (),
+) -> Iterator[str]:
+    """The calls whose results are not the same in both libraries, and those that end a process.
+
+    prefix: what the programs that the compiler makes run in
+    """
     lines = []
     for number, case in enumerate(some):
         path = folder / f"{number}.ptl"
@@ -108,9 +120,9 @@ def compared(root: Path, some: Sequence[Case], folder: Path) -> Iterator[str]:
         lines.append(" ".join([str(path), *map("".join, zip(layouts, shapes, strict=False))]))
     results = []
     for app in ("auto", "native"):
-        delivered = root / "dist" / app / TARGETS[0]
-        program = compile_consumer(CONSUMERS / "geometry.c", folder / app, app, delivered)
-        results.append(called(program, delivered / "lib", lines))
+        delivered = root / "dist" / app / abi
+        program = compile_consumer(CONSUMERS / "geometry.c", folder / app, app, delivered, compiler)
+        results.append(called(program, delivered / "lib", lines, *prefix))
     calls = [(case, shape) for case in some for shape in case.shapes]
     for (case, shape), one, other in zip(calls, *results, strict=True):
         differs = (
@@ -130,3 +142,12 @@ def test_geometries(workspace: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("SEED", SEED))
     some = list(islice(cases(seed, 10**9), int(os.environ.get("CASES", COUNT))))
     assert "\n".join(compared(workspace, some, tmp_path)) == ""
+
+
+@pytest.mark.full_only
+def test_geometries_on_arm64(tmp_path: Path) -> None:
+    """In an emulator."""
+    abi = "linux-arm64"
+    root = layers_workspace(tmp_path, V2_6, [abi])
+    some = list(islice(cases(SEED, 10**9), int(os.environ.get("CASES", COUNT))))
+    assert "\n".join(compared(root, some, tmp_path, abi, ARM_CC, emulator())) == ""

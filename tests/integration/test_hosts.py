@@ -10,7 +10,7 @@ import json
 import os
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +21,9 @@ from crafted import model as written
 from layer_models import Weight, layer_model
 from locale_symbols import ALLOWED, BY_LOCALE, imported
 from native_runner import compile_consumer
-from real import CONSUMERS, EACH_RUNTIME, orchestrator, workspace_copy
-from zig_tool import HOST_CC, zig_environment
+from real import CONSUMERS, EACH_RUNTIME, V2_6, orchestrator, workspace_copy
+from test_verified_levels import emulator
+from zig_tool import ARM_CC, HOST_CC, zig_environment
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
@@ -56,21 +57,26 @@ __attribute__((constructor)) static void set(void) { setlocale(LC_ALL, ""); }
 """
 
 
-@pytest.fixture(scope="module", params=EACH_RUNTIME)
-def delivered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = workspace_copy(tmp_path_factory.mktemp("hosts"), runtime=request.param)
+def built(folder: Path, runtime: str, abi: str) -> Path:
+    """The delivered folder of an app with all models."""
+    root = workspace_copy(folder, runtime=runtime)
     app = root / "apps/hosted"
     (app / "models").mkdir(parents=True)
     inputs = [{"args": [{"shape": [4], "fill": "normal"}]}]
     for name, (model, _) in MODELS.items():
         (app / f"models/{name}.ptl").write_bytes(model)
     declared = [{"file": f"models/{name}.ptl", "inputs": inputs} for name in MODELS]
-    config = {"models": declared, "targets": ["linux-x86_64"], "threads": 2}
+    config = {"models": declared, "targets": [abi], "threads": 2}
     (app / "app.yaml").write_text(yaml.safe_dump(config))
     for verb in ("trace", "build"):
         ran = orchestrator(verb, "//apps/hosted", "--quiet", cwd=root)
         assert ran.code == 0, ran.err
-    return root / "dist/hosted/linux-x86_64"
+    return root / "dist/hosted" / abi
+
+
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
+def delivered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("hosts"), request.param, "linux-x86_64")
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +100,14 @@ def _models(delivered: Path) -> dict[str, str]:
     return {name: str(folder / f"{name}.ptl") for name in MODELS}
 
 
-def _hosted(program: Path, delivered: Path, *words: str, env: Mapping[str, str]) -> list[str]:
-    argv = [str(program), str(delivered / "lib/libhosted_torch.so"), *words]
+def _hosted(
+    program: Path,
+    delivered: Path,
+    *words: str,
+    env: Mapping[str, str],
+    prefix: Sequence[str] = (),
+) -> list[str]:
+    argv = [*prefix, str(program), str(delivered / "lib/libhosted_torch.so"), *words]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout.splitlines()
@@ -172,6 +184,22 @@ def test_a_child_of_fork_can_use_the_library(delivered: Path, program: Path) -> 
     model = _models(delivered)["rows"]
     told = _hosted(program, delivered, "fork", "300", model, env=os.environ)
     assert told == ["300 of 300 children ran, 0 hung"]
+
+
+@pytest.mark.full_only
+def test_numbers_and_forks_on_arm64(tmp_path: Path, german: Mapping[str, str]) -> None:
+    """In an emulator."""
+    there = built(tmp_path, V2_6, "linux-arm64")
+    program = compile_consumer(CONSUMERS / "hosted.c", tmp_path / "hosted", "hosted", there, ARM_CC)
+    models, prefix = _models(there), emulator()
+    some = {name: path for name, path in models.items() if MODELS[name][1]}
+    words = ("locale", "before", *some.values())
+    _, *told = _hosted(program, there, *words, env=german, prefix=prefix)
+    for name, text in zip(some, told, strict=True):
+        assert _numbers(text) == pytest.approx(MODELS[name][1]), name
+    words = ("fork", "60", models["rows"])
+    told = _hosted(program, there, *words, env=os.environ, prefix=prefix)
+    assert told == ["60 of 60 children ran, 0 hung"]
 
 
 def test_little_stays_when_the_library_is_closed(delivered: Path, program: Path) -> None:

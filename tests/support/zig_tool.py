@@ -18,6 +18,8 @@ HOST_TARGET: Final = "x86_64-linux-gnu.2.28"
 ZIG: Final = (sys.executable, "-m", "ziglang")
 # Of each target zig makes the C++ library once, in a minute: so nobody asks for the machine's own.
 HOST_CC: Final = (*ZIG, "cc", "-target", HOST_TARGET)
+# linux-arm64's: its programs run in an emulator.
+ARM_CC: Final = (*ZIG, "cc", "-target", "aarch64-linux-gnu.2.28")
 HOST_CXX: Final = (*ZIG, "c++", "-target", HOST_TARGET)
 
 
