@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.config import BASELINE
+from orchestrator.values.config.app import BASELINE
 from orchestrator.verify.compare import Difference, compare_results, rounding_of, run_name
 from orchestrator.verify.nondeterminism import uncompared
 
