@@ -34,7 +34,43 @@ _MOD_INIT: Final = 0x09
 # A compact unwinding entry: function, length, encoding, personality, LSDA.
 _UNWIND_BYTES: Final = 32
 
+# Of what the content is kept: texts.
+_TEXTS: Final = "__cstring"
+
 _Atom = tuple[int, int]  # member, number of the atom in it
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A function, an object or a text of a member, as ld64 keeps or drops it.
+
+    section  that it is in
+    size     0 of what a linker makes anew
+    names    of its symbols, as in C++: without the underscore in front
+    shared   whether other members may have the same, of which the first is kept
+    starts   whether it has pointers to static initialisers
+    refers   the offset, the symbol and the atom (-1: of another member) of each reference
+    text     its bytes, of a text
+    """
+
+    section: str
+    size: int
+    names: tuple[str, ...]
+    shared: bool
+    starts: bool
+    refers: tuple[tuple[int, str, int], ...]
+    text: bytes
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """A member's atoms, the numbers of those that an app's linker keeps, and the names that other
+    members see."""
+
+    member: str
+    atoms: tuple[Atom, ...]
+    kept: frozenset[int]
+    exported: frozenset[str]
 
 
 @dataclass
@@ -55,7 +91,7 @@ class _Object:
     names: list[str]
     symbols: list[tuple[int, int, int, int]]  # n_type, n_sect, n_desc, n_value
     atoms: list[int] = field(default_factory=list)  # sizes
-    edges: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
+    edges: dict[int, list[tuple[int, bool, int]]] = field(default_factory=dict)
 
 
 def linked_bytes(path: Path) -> int:
@@ -64,11 +100,69 @@ def linked_bytes(path: Path) -> int:
     return _Walk([_cut(_parse(content)) for _, content in members]).size()
 
 
+def atoms_of(path: Path) -> tuple[Atoms, ...]:
+    """The same atom by atom, of every member: the sizes of those that are kept add up to that."""
+    members = list(archive_members(path.read_bytes(), path))
+    walk = _Walk([_cut(_parse(content)) for _, content in members])
+    walk.size()
+    return tuple(
+        Atoms(member, tuple(_atoms(one)), walk.kept(number), _exported(one))
+        for number, ((member, _), one) in enumerate(zip(members, walk.objects, strict=True))
+    )
+
+
+def _exported(one: _Object) -> frozenset[str]:
+    return frozenset(
+        name.removeprefix("_")
+        for name, (kind, section, _, _) in zip(one.names, one.symbols, strict=True)
+        if kind & _N_EXT and kind & _N_TYPE == _N_SECT and section
+    )
+
+
+def _atoms(one: _Object) -> Iterator[Atom]:
+    names: dict[int, list[str]] = {}
+    shared = set[int]()
+    for symbol, (kind, section_number, desc, _) in enumerate(one.symbols):
+        if kind & _N_TYPE == _N_SECT and section_number:
+            atom = _atom_at(one, symbol)
+            names.setdefault(atom, []).append(one.names[symbol].removeprefix("_"))
+            if desc & _WEAK_DEF:
+                shared.add(atom)
+    for section in one.sections:
+        ends = [*section.starts[1:], section.address + section.size]
+        for number, (start, end) in enumerate(zip(section.starts, ends, strict=True)):
+            atom = section.first + number
+            at = start - section.address
+            yield Atom(
+                section.name,
+                one.atoms[atom],
+                tuple(names.get(atom, ())),
+                atom in shared,
+                section.kind == _MOD_INIT,
+                tuple(_references(one, one.edges.get(atom, ()), at)),
+                section.data[at : end - section.address],
+            )
+
+
+def _references(
+    one: _Object, edges: Iterable[tuple[int, bool, int]], start: int
+) -> Iterator[tuple[int, str, int]]:
+    """Offsets in the atom, which begins at `start` of its section."""
+    for target, is_symbol, offset in edges:
+        if not is_symbol:
+            yield offset - start, "", target
+        else:
+            kind, section, _, _ = one.symbols[target]
+            own = kind & _N_TYPE == _N_SECT and section
+            atom = _atom_at(one, target) if own else -1
+            yield offset - start, one.names[target].removeprefix("_"), atom
+
+
 class _Walk:
     """The atoms that are reached, over all members that are linked."""
 
     def __init__(self, objects: list[_Object]) -> None:
-        self._objects = objects
+        self.objects = objects
         self._definitions = _definitions(objects)
         self._live: set[_Atom] = set()
         self._linked: set[int] = set()
@@ -80,16 +174,20 @@ class _Walk:
                 self._refer(name)
         while self._todo:
             member, atom = self._todo.pop()
-            one = self._objects[member]
-            for target, is_symbol in one.edges.get(atom, ()):
+            one = self.objects[member]
+            for target, is_symbol, _ in one.edges.get(atom, ()):
                 if is_symbol:
                     self._refer_from(member, target)
                 else:
                     self._reach((member, target))
-        return sum(self._objects[member].atoms[atom] for member, atom in self._live)
+        return sum(self.objects[member].atoms[atom] for member, atom in self._live)
+
+    def kept(self, member: int) -> frozenset[int]:
+        """The atoms of a member that are reached."""
+        return frozenset(atom for number, atom in self._live if number == member)
 
     def _refer_from(self, member: int, symbol: int) -> None:
-        one = self._objects[member]
+        one = self.objects[member]
         kind, section, _, _ = one.symbols[symbol]
         if kind & _N_EXT:
             self._refer(one.names[symbol])
@@ -110,7 +208,7 @@ class _Walk:
             if number in self._linked:
                 continue
             self._linked.add(number)
-            one = self._objects[number]
+            one = self.objects[number]
             for atom in _roots(one):
                 self._reach((number, atom))
             for name, (kind, _, _, _) in zip(one.names, one.symbols, strict=True):
@@ -174,11 +272,12 @@ def _cut(one: _Object) -> _Object:
             continue
         for offset, target, extern, length in section.relocations:
             atom = _atom_in(section, section.address + offset)
-            one.edges.setdefault(atom, []).append(
-                _target(one, section, offset, target, extern, length)
-            )
+            found = _target(one, section, offset, target, extern, length)
+            one.edges.setdefault(atom, []).append((*found, offset))
     for section in one.sections:  # nobody reads it again, and a library has tens of megabytes
-        section.relocations, section.data = [], b""
+        section.relocations = []
+        if section.name != _TEXTS:
+            section.data = b""
     return one
 
 
@@ -193,7 +292,7 @@ def _unwinding_edges(one: _Object, section: _Section) -> None:
         function = places.pop(0, None)
         if function is not None:
             atom = _atom_at(one, function[0]) if function[1] else function[0]
-            one.edges.setdefault(atom, []).extend(places.values())
+            one.edges.setdefault(atom, []).extend((*found, 0) for found in places.values())
 
 
 def _target(

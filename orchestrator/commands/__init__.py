@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "build": Command("build", "build, verify and deliver apps' libraries"),
     "plan": Command("plan", "show what a build would need, share and compile"),
     "matrix": Command("matrix", "list the variants that a change affects, for CI"),
+    "size": Command("size", "tell what the bytes of libraries are there for"),
     "why": Command("why", "explain why an operator or a unit is in a library"),
     "fits": Command("fits", "check whether a model runs in shipped libraries"),
     "addon": Command("addon", "make an add-on for a shipped library, for a new model"),

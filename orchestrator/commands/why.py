@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict, replace
 
 from orchestrator.build.explaining.explain import why
+from orchestrator.build.explaining.size import bytes_of
 from orchestrator.build.workshop.invocation import load
 from orchestrator.build.workshop.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
@@ -19,10 +21,12 @@ HELP = """\
 Explains why something is in a variant: an operator, a unit (its path in PyTorch's tree), a kernel
 tag, a custom class, a build feature, or a mangled symbol. An operator without an overload stands
 for all of its overloads. Prints the models that need it, and the shortest path from a root to it: a
-chain of functions, each of which references the next."""
+chain of functions, each of which references the next. With `--bytes` also what it takes of the
+library that was built, and what that would lose without it."""
 EXAMPLE = """\
 ./orchestrate why //apps/camera aten::conv2d
-./orchestrate why //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp"""
+./orchestrate why //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp
+./orchestrate why //apps/camera:linux-x86_64 aten::conv2d --bytes"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("label", metavar="LABEL", help="//apps/camera, or one ABI of it")
     parser.add_argument(
         "subject", metavar="NAME", help="the operator, unit, tag, class, feature or symbol"
+    )
+    parser.add_argument(
+        "--bytes", action="store_true", help="tell what it takes of the library, once that is built"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
@@ -43,8 +50,13 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     require_traced(here, [label])
     with cache_in_use(context.cache, log):
         answer = why(here, label, arguments.subject)
+        if arguments.bytes and answer.lines:
+            answer = replace(answer, bytes=bytes_of(here, label, arguments.subject))
     if arguments.json:
-        answered = {"label": str(label), "subject": answer.subject, "lines": list(answer.lines)}
+        answered: dict[str, object] = {"label": str(label), "subject": answer.subject}
+        answered["lines"] = list(answer.lines)
+        if answer.bytes is not None:
+            answered["bytes"] = asdict(answer.bytes)
         print(json.dumps({"format": 1, "present": bool(answer.lines), **answered}, indent=2))
     else:
         print(answer.text(), end="")

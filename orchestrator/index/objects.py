@@ -88,11 +88,15 @@ class ObjectFacts:
 
     def string_at(self, section: int, offset: int) -> str | None:
         """The C string at an offset of a section; None where the section holds no strings."""
+        text = self.bytes_at(section, offset)
+        return None if text is None else text.decode("utf-8", "replace")
+
+    def bytes_at(self, section: int, offset: int) -> bytes | None:
+        """The same as bytes."""
         data = self.strings.get(section)
         if data is None or not 0 <= offset < len(data):
             return None
-        end = data.find(b"\0", offset)
-        return data[offset:end].decode("utf-8", "replace")
+        return data[offset : data.find(b"\0", offset)]
 
 
 def _name(table: bytes, offset: int) -> str:

@@ -34,11 +34,12 @@ _QUALIFIED_SCHEMA = re.compile(r"^([a-z_]\w*::\w+(?:\.\w+)?)\(")
 
 @dataclass(frozen=True)
 class Cut:
-    """One operator's share of a registering section."""
+    """One operator's share of a registering section; end: the offset of the last of it."""
 
     operator: OperatorName
     key: str
     references: tuple[Reference, ...]
+    end: int
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _operator_array(facts: ObjectFacts, section: Section) -> Iterator[Cut]:
             match = _QUALIFIED_SCHEMA.match(text)
             operator = OperatorName(match[1]) if match else None
         elif operator is not None:
-            yield Cut(operator, "jit", (reference,))
+            yield Cut(operator, "jit", (reference,), reference.offset)
             operator = None
 
 
@@ -120,7 +121,7 @@ def _library_function(
                 register_key = register_key or (
                     "catchall" if _has_kernel(facts, pending) else "schema"
                 )
-                cuts.append(Cut(name, register_key, tuple(pending)))
+                cuts.append(Cut(name, register_key, tuple(pending), reference.offset))
                 pending = []
             operator = None
         elif _is_glue(reference, known):
@@ -160,7 +161,7 @@ def _operator_constructors(facts: ObjectFacts, section: Section, known: Symbols)
         elif symbol.startswith(known.constructors):
             remainder.append(reference)
             if operator is not None:
-                cuts.append(Cut(operator, "jit", tuple(pending)))
+                cuts.append(Cut(operator, "jit", tuple(pending), reference.offset))
                 operator, pending = None, []
         elif operator is None or _is_glue(reference, known):
             remainder.append(reference)

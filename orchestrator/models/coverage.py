@@ -230,13 +230,31 @@ def sites_unrun(
     coverage: Mapping[str, FunctionCoverage], listings: Sequence[Listing], operator: str
 ) -> tuple[str, ...]:
     """The calls of an operator that no input ran: `forward at net.py:13`, or its instruction."""
-    found = dict[str, None]()
+    unrun = {name: frozenset(numbers_in(one.unrun)) for name, one in coverage.items()}
+    return tuple(
+        dict.fromkeys(
+            _site(listing, at)
+            for listing, at, name in _calls(listings)
+            if name == operator and at in unrun.get(listing.qualified, ())
+        )
+    )
+
+
+def sites_of(listings: Sequence[Listing]) -> dict[str, tuple[str, ...]]:
+    """Operator -> its calls, in the order of the file: `forward at net.py:13`, or its
+    instruction."""
+    found = dict[str, dict[str, None]]()
+    for listing, at, name in _calls(listings):
+        found.setdefault(name, {})[_site(listing, at)] = None
+    return {name: tuple(sites) for name, sites in found.items()}
+
+
+def _calls(listings: Sequence[Listing]) -> Iterator[tuple[Listing, int, str]]:
     for listing in own_listings(listings):
-        one = coverage.get(listing.qualified)
-        unrun = frozenset(numbers_in(one.unrun)) if one else frozenset[int]()
         for at, name in listing.operators.items():
-            if name == operator and at in unrun:
-                place = listing.places.get(at)
-                where = f"instruction {at}" if place is None else _line(place)
-                found[f"{listing.method} at {where}"] = None
-    return tuple(found)
+            yield listing, at, name
+
+
+def _site(listing: Listing, at: int) -> str:
+    place = listing.places.get(at)
+    return f"{listing.method} at {f'instruction {at}' if place is None else _line(place)}"

@@ -24,13 +24,16 @@ from orchestrator.build.delivering.verify import runner_path, verify_library
 from orchestrator.build.executing.execute import Execution, View, execute_actions
 from orchestrator.build.explaining.actions import log_actions
 from orchestrator.build.explaining.engines import engines_of
-from orchestrator.build.planning.plan import Variant, plan_variants
+from orchestrator.build.explaining.kept_sizes import sizes_in
+from orchestrator.build.explaining.size import measure, record_of
+from orchestrator.build.planning.plan import Variant, apps_of, plan_variants
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.report.packages import PackageReport
+from orchestrator.report.size_changes import budget_details
 from orchestrator.report.table import BuildReport, Exported, VariantReport
 from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import count_units
@@ -225,7 +228,11 @@ def _prove(
         delivered,
         extensible=variant.objects.plan.spec.extensible,
     )
-    _check_budget(variant, delivered)
+    try:
+        _check_budget(variant, delivered)
+    except OverBudgetError as error:
+        error.details = _contributors(here, variant, delivered)
+        raise
     levels = variant.objects.plan.spec.levels
     results = verify_library(
         here,
@@ -290,6 +297,23 @@ def _executed_twin(
         (host,) = plan_variants(here, [ran], generate=False)
     require_same_structure(here, variant.label, delivered, variant.objects, ran, host.objects)
     return own
+
+
+def _contributors(here: Invocation, variant: Variant, delivered: Delivered) -> str | None:
+    """Who asks for most of a library, and what grew since sizes were last kept beside it; None
+    where that cannot be found out."""
+    label = variant.label
+    try:
+        runtime = here.runtimes.of(label.app)
+        found = measure(here, runtime, variant, delivered.shared_library).attribution
+    except OrchestratorError:
+        return None
+    kept = sizes_in(record_of(here.context.dist, label)) if _is_kept(here, label) else {}
+    return budget_details(found, kept.get((label.app, label.abi)))
+
+
+def _is_kept(here: Invocation, label: VariantLabel) -> bool:
+    return record_of(here.context.dist, label).is_file()
 
 
 def _check_budget(variant: Variant, delivered: Delivered) -> None:

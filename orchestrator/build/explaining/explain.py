@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.build.explaining.size import Bytes
 from orchestrator.build.planning.plan import Variant, plan_variants
 from orchestrator.build.tracing.coverage import unrun_calls
 from orchestrator.build.workshop.invocation import Invocation
@@ -22,18 +23,21 @@ class UnknownSubjectError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Answer:
-    """Why `subject` is in a variant; without lines it is not in it."""
+    """Why `subject` is in a variant; without lines it is not in it. bytes: what it takes of the
+    library, where somebody asked for that."""
 
     label: VariantLabel
     subject: str
     lines: tuple[str, ...]
+    bytes: Bytes | None = None
 
     def text(self) -> str:
         """The answer as plain text; ends with a newline. Control characters in names are made
         visible."""
         if not self.lines:
             return f"{self.subject} is not in {self.label}: nothing that is selected needs it\n"
-        details = "".join(f"  {visible(line)}\n" for line in self.lines)
+        lines = self.lines if self.bytes is None else (*self.lines, self.bytes.text())
+        details = "".join(f"  {visible(line)}\n" for line in lines)
         return f"{self.subject} is in {self.label}\n{details}"
 
 

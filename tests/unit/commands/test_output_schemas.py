@@ -19,11 +19,12 @@ from test_table import PACKAGES, REPORT
 from orchestrator import cli
 from orchestrator.build.delivering.keep_going import failed_row
 from orchestrator.build.explaining.explain import Answer
+from orchestrator.build.explaining.size import Bytes, Measured
 from orchestrator.build.tracing.trace import TracedApp, TracedModel
 from orchestrator.build.workshop.runtimes import Runtimes
 from orchestrator.build.workshop.toolchains import Toolchains
 from orchestrator.ci.jobs import Job, Matrix
-from orchestrator.commands import COMMANDS, coverage, toolchain, verify, why
+from orchestrator.commands import COMMANDS, coverage, size, toolchain, verify, why
 from orchestrator.commands import explain as explain_command
 from orchestrator.commands import trace as trace_command
 from orchestrator.compilers.capabilities import Capabilities
@@ -32,6 +33,8 @@ from orchestrator.report.canonical import to_json
 from orchestrator.report.coverage import ModelCoverage
 from orchestrator.report.explanation import Difference, Explanation
 from orchestrator.report.table import BuildReport, Engine, Exported
+from orchestrator.size.attribution import Asked, Attribution, Share
+from orchestrator.size.graph import LinkedGraph, Node
 from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.labels import VariantLabel
@@ -355,10 +358,65 @@ def test_what_why_prints(
 ) -> None:
     monkeypatch.setattr(why, "require_traced", lambda *_: None)
     monkeypatch.setattr(why, "why", lambda _, label, subject: Answer(label, subject, lines))
-    assert run(two_abis, "why", "//apps/camera", "x", "--json") == 0
+    monkeypatch.setattr(why, "bytes_of", lambda *_: Bytes(1, 2, None))
+    for words in ([], ["--bytes"]):
+        assert run(two_abis, "why", "//apps/camera", "x", "--json", *words) == 0
+        out = capsys.readouterr().out
+        assert faults("why", out) == []
+        assert json.loads(out)["present"] == bool(lines)
+        assert ("bytes" in json.loads(out)) == bool(lines and words)
+
+
+@pytest.mark.parametrize("by", ["area", "operator", "model", "unit", "symbol"])
+def test_what_size_prints(
+    by: str, two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = (Share((), "c10/a.cpp", "code", 5), Share(("aten::add",), "", "strings", 2))
+    asked = {"aten::add": Asked({"m": ("forward at m.py:1",)})}
+    found = Attribution("camera", "a", 7, None, {}, asked, shares)
+    graph = LinkedGraph([Node("f", "c10/a.cpp", {"code": 7})], [0], {}, set())
+    monkeypatch.setattr(size, "require_traced", lambda *_: None)
+    monkeypatch.setattr(size, "measured", lambda *_: Measured(found, graph))
+    assert run(two_abis, "size", "//apps/camera:a", f"--by={by}", "--json") == 0
     out = capsys.readouterr().out
-    assert faults("why", out) == []
-    assert json.loads(out)["present"] == bool(lines)
+    assert faults("size", out) == []
+    (library,) = json.loads(out)["libraries"]
+    assert sum(row["bytes"] for row in library["rows"]) == library["bytes"] == 7
+    assert run(two_abis, "size", "//apps/camera:a", f"--by={by}") == 0
+    assert capsys.readouterr().out.startswith("//apps/camera:a: 7 bytes\n")
+
+
+def test_what_size_prints_of_two_builds(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {"aten::add": Asked({"m": ("forward at m.py:1",)})}
+    before = Attribution("camera", "a", 5, 3, {}, {}, (Share((), "c10/a.cpp", "code", 5),))
+    after = replace(
+        before,
+        size=7,
+        asked=asked,
+        shares=(*before.shares, Share(("aten::add",), "", "strings", 2)),
+    )
+    paths = [str(workspace / "before.json"), str(workspace / "after.json")]
+    for path, one in zip(paths, (before, after), strict=True):
+        Path(path).write_text(one.text())
+    assert run(workspace, "size", *paths, "--json", "--growth", "2B") == 0
+    out = capsys.readouterr().out
+    assert faults("size", out) == []
+    assert json.loads(out)["changes"][0]["operators"] == [
+        {"name": "aten::add", "before": 0, "after": 2, "sites": "m: forward at m.py:1"}
+    ]
+    assert run(workspace, "size", *paths, "--format=markdown", "--growth", "1B") == 1
+    out, err = capsys.readouterr()
+    assert "| `camera:a` | 5 | 7 | +2 (+40.00 %) | +0 | :x: more than 1 bytes |" in out
+    assert err == (
+        "error: 1 library grew by more than allowed\n"
+        "  expected: at most 1 bytes more\n"
+        "  seen:     2 bytes more in //apps/camera:a\n"
+        "  do:       see what grew above, or allow more: --growth\n"
+    )
+    assert run(workspace, "size", *paths, "--growth", "1 parsec") == 1
+    assert "not a size, such as 20kB: '1 parsec'" in capsys.readouterr().err
 
 
 def test_what_explain_prints(

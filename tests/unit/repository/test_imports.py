@@ -31,6 +31,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "index": {"pytorch", "values"},
     "libraries": {"index", "pytorch", "source", "values"},
     "select": {"index", "pytorch", "values"},
+    "size": {"binary", "index", "pytorch", "select", "values"},
     "codegen": {"index", "pytorch", "values"},
     "plan": {
         *("codegen", "compilers", "index", "libraries", "platforms", "pytorch", "select"),
@@ -39,7 +40,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "verify": {"export", "trace", "values"},
     "deliver": {"binary", "platforms", "values"},
     "packagers": {"binary", "deliver", "platforms", "values"},
-    "report": {"execute", "values", "verify"},
+    "report": {"execute", "size", "values", "verify"},
     "ci": {"canonical", "load", "trace", "values"},
     # the rooms of build/, each below those that it stands on
     "build": set(),
@@ -70,13 +71,14 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "build.explaining": {
         *("build.executing", "build.planning", "build.tracing", "build.workshop"),
-        *("binary", "codegen", "compilers", "execute", "libraries", "pytorch", "report"),
-        *("select", "values"),
+        *("binary", "codegen", "compilers", "deliver", "execute", "index", "libraries"),
+        *("models", "packagers", "plan", "pytorch", "report", "select", "size", "values"),
+        "verify",
     },
     "build.delivering": {
         *("build.executing", "build.explaining", "build.planning", "build.workshop"),
-        *("binary", "canonical", "compilers", "deliver", "execute", "libraries", "load"),
-        *("models", "packagers", "plan", "platforms", "pytorch", "report", "source"),
+        *("binary", "canonical", "ci", "compilers", "deliver", "execute", "libraries", "load"),
+        *("models", "packagers", "plan", "platforms", "pytorch", "report", "size", "source"),
         *("trace", "values", "verify"),
     },
     "build.shipped": {
@@ -105,7 +107,7 @@ IMPORTS: Mapping[str, set[str]] = {
         *("build.executing", "build.explaining", "build.indexing", "build.planning"),
         *("build.shipped", "build.tracing", "build.workshop"),
         *("cache", "canonical", "ci", "compilers", "deliver", "execute", "load", "pytorch"),
-        *("report", "trace", "values", "verify"),
+        *("report", "size", "trace", "values", "verify"),
     },
     "cli": {"commands", "load"},
     "__main__": {"cli"},

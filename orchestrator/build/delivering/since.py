@@ -1,0 +1,50 @@
+"""Builds a workspace as it was at a commit, beside the workspace, to compare libraries with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.build.delivering.build import build
+from orchestrator.build.executing.execute import View
+from orchestrator.build.explaining.size import measured
+from orchestrator.build.workshop.invocation import Invocation, load
+from orchestrator.ci.git_tree import GitTree, git_tree
+from orchestrator.size.attribution import Attribution
+from orchestrator.system.workspace_lock import workspace_lock
+from orchestrator.values.labels import VariantLabel
+
+
+def sizes_since(
+    here: Invocation, revision: str, labels: Sequence[VariantLabel], view: View
+) -> dict[tuple[str, str], Attribution]:
+    """App and ABI -> the attribution of each of the libraries that there were at a commit.
+
+    The files of the commit are put into `.orchestrator/since/<commit>`, and built there with this
+    orchestrator and the user's cache. Raises what reading the commit and a build raise.
+    """
+    context = here.context
+    folder = unpacked(git_tree(context.root, context.env, context.runner), revision, context.state)
+    then = replace(context, root=folder, state=folder / ".orchestrator", dist=folder / "dist")
+    old = load(then, here.log)
+    known = old.workspace.targets
+    wanted = [label for label in labels if label.abi in known.get(label.app, ())]
+    if not wanted:
+        return {}
+    old.runtimes.prepare(label.app for label in wanted)
+    with workspace_lock(then.state, True, here.log, "size"):
+        build(old, wanted, jobs=old.workspace.config.jobs, view=view)
+    return {(label.app, label.abi): measured(old, label).attribution for label in wanted}
+
+
+def unpacked(tree: GitTree, revision: str, state: Path) -> Path:
+    """The files of a commit, in a folder that is named by it. Raises UnknownRevisionError."""
+    commit = tree.commit(revision)
+    folder = state / "since" / commit[:12]
+    files = tree.files(commit)
+    contents = tree.contents(files.values())
+    for path, blob in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(contents[blob])
+    return folder

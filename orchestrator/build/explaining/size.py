@@ -1,0 +1,332 @@
+"""Attributes the bytes of delivered libraries to what asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import zstandard
+
+from orchestrator.binary.elf import exported_symbols
+from orchestrator.binary.elf_layout import layout
+from orchestrator.binary.elf_strip import split
+from orchestrator.binary.elf_symbols import placed_symbols
+from orchestrator.binary.macho_live import atoms_of
+from orchestrator.build.explaining.kept_sizes import SIZES
+from orchestrator.build.planning.plan import Variant, plan_variants
+from orchestrator.build.workshop.invocation import Invocation, parts_chosen
+from orchestrator.build.workshop.runtime import Runtime
+from orchestrator.deliver.manifest import MANIFEST, read_manifest
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.index.objects import read_object
+from orchestrator.libraries.features import asked_by_operators, sources_of
+from orchestrator.models.coverage import sites_of
+from orchestrator.plan.static_links import StaticLinks
+from orchestrator.size.atoms import atoms_graph
+from orchestrator.size.attribution import Asked, Attribution, exclusive, shares_of
+from orchestrator.size.graph import LinkedGraph, LinkedObject, Registered
+from orchestrator.size.linked import linked_graph
+from orchestrator.system.staging import write_if_changed
+from orchestrator.values.action import Compile
+from orchestrator.values.labels import VariantLabel
+from orchestrator.values.operators import OperatorName
+from orchestrator.verify.structural import wrappers_of
+
+_CLASS: Final = "class "
+# Places in a model's source that are told of an operator.
+_MOST_SITES: Final = 4
+
+
+class NothingMeasuredError(OrchestratorError):
+    """A library is to be looked into that was not built, or not of what is declared now."""
+
+
+class OptimisedAsWholeError(OrchestratorError):
+    """A library whose code is made when it is linked is to be looked into."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A library's attribution, and the graph that it was made of."""
+
+    attribution: Attribution
+    graph: LinkedGraph
+
+
+def measured(here: Invocation, label: VariantLabel) -> Measured:
+    """What the library of a variant has, as it was delivered; keeps that beside it.
+
+    Raises NothingMeasuredError, and what reading traces and planning raise.
+    """
+    library = _delivered(here, label)
+    (variant,) = plan_variants(here, [label], generate=False)
+    found = measure(here, here.runtimes.of(label.app), variant, library)
+    write_if_changed(record_of(here.context.dist, label), found.attribution.text())
+    return found
+
+
+def measure(here: Invocation, runtime: Runtime, variant: Variant, library: Path) -> Measured:
+    """The same of a planned variant, whose library is at `library`.
+
+    Raises NothingMeasuredError, OptimisedAsWholeError.
+    """
+    if variant.objects.plan.spec.lto:
+        raise OptimisedAsWholeError(
+            f"{variant.label} is optimised as a whole: its objects do not tell what it has",
+            place=variant.app.place,
+            expected="`optimize: balanced` or `speed`",
+            seen=f"optimize: {variant.app.optimize}",
+        )
+    objects = _objects(runtime, variant)
+    always = _always(runtime, variant)
+    units = {one.unit for one in objects.values() if one.object not in always}
+    selected, asked = _selected(runtime, variant, units)
+    if isinstance(variant.links, StaticLinks):
+        graph = _of_archive(runtime, variant, library, objects, always, selected, asked)
+    else:
+        graph = _of_shared(runtime, variant, library, objects, always, selected, asked)
+    packed = None
+    if not isinstance(variant.links, StaticLinks):
+        packed = len(zstandard.ZstdCompressor(level=19).compress(library.read_bytes()))
+    attribution = Attribution(
+        app=variant.label.app,
+        abi=variant.label.abi,
+        size=graph.bytes(range(len(graph.nodes))),
+        packed=packed,
+        made=_made(here, runtime, variant),
+        asked=_asked(here, variant, graph),
+        shares=shares_of(graph),
+    )
+    return Measured(attribution, graph)
+
+
+def _of_shared(
+    runtime: Runtime,
+    variant: Variant,
+    library: Path,
+    objects: Mapping[Path, Compile],
+    always: frozenset[str],
+    selected: Mapping[OperatorName, Registered],
+    asked: Mapping[str, Collection[str]],
+) -> LinkedGraph:
+    assert not isinstance(variant.links, StaticLinks)
+    unstripped = Path(runtime.fill(variant.links.shared.output))
+    stripped = library.read_bytes()
+    missing = next((path for path in (unstripped, *objects) if not path.is_file()), None)
+    if missing is not None or not _is_of(unstripped, library, stripped):
+        raise _not_built(variant, library, missing)
+    symbols = placed_symbols(unstripped)
+    return linked_graph(
+        [
+            LinkedObject(one.unit, read_object(path), one.object in always)
+            for path, one in objects.items()
+        ],
+        layout(stripped, symbols),
+        symbols,
+        sorted(exported_symbols(library)),
+        runtime.dialect.symbols,
+        selected,
+        asked,
+    )
+
+
+def _of_archive(
+    runtime: Runtime,
+    variant: Variant,
+    library: Path,
+    objects: Mapping[Path, Compile],
+    always: frozenset[str],
+    selected: Mapping[OperatorName, Registered],
+    asked: Mapping[str, Collection[str]],
+) -> LinkedGraph:
+    members = atoms_of(library)
+    by_name = {path.name: one for path, one in objects.items()}
+    if not by_name.keys() <= {one.member for one in members}:
+        raise _not_built(variant, library, None)
+    units = [
+        (one.unit, one.object in always) if one is not None else (member.member, True)
+        for member in members
+        for one in [by_name.get(member.member)]
+    ]
+    exports = sorted({name for one in members for name in one.exported if name.startswith("lta_")})
+    return atoms_graph(members, units, exports, runtime.dialect.symbols, selected, asked)
+
+
+def _not_built(variant: Variant, library: Path, missing: Path | None) -> NothingMeasuredError:
+    return NothingMeasuredError(
+        f"what {variant.label} is linked of is not here",
+        place=Place(str(library)),
+        expected="the library and the objects of the last build of what is declared now",
+        seen="another library" if missing is None else f"no {missing.name}",
+        hint=f"run: ./orchestrate build {variant.label}",
+    )
+
+
+def record_of(dist: Path, label: VariantLabel) -> Path:
+    """Where a library's attribution is kept, beside what is delivered."""
+    return dist / label.app / SIZES / f"{label.abi}.json"
+
+
+def _delivered(here: Invocation, label: VariantLabel) -> Path:
+    folder = here.context.dist / label.app / label.abi
+    if not (folder / MANIFEST).is_file():
+        raise NothingMeasuredError(
+            f"{label} is not built",
+            place=Place(str(folder)),
+            expected="a delivered library",
+            hint=f"run: ./orchestrate build {label}",
+        )
+    return folder / read_manifest(folder).library.file
+
+
+def _is_of(unstripped: Path, library: Path, stripped: bytes) -> bool:
+    """Whether a library is what is delivered of a linked one."""
+    return split(unstripped.read_bytes(), f"{library.name}.debug").stripped == stripped
+
+
+def _objects(runtime: Runtime, variant: Variant) -> dict[Path, Compile]:
+    """The objects of a variant's library, in the order of its link."""
+    links, by_object = variant.links, {one.object: one for one in variant.objects.compiles}
+    if isinstance(links, StaticLinks):
+        members = (one for one in links.library.whole if one in by_object)
+        return {Path(runtime.fill(one)): by_object[one] for one in members}
+    of_archives = {link.output: link.whole for link in links.cxx_library}
+    order = (
+        member
+        for output in (*links.shared.whole, *links.shared.on_demand)
+        for member in of_archives.get(output, (output,))
+    )
+    return {Path(runtime.fill(one)): by_object[one] for one in order}
+
+
+def _always(runtime: Runtime, variant: Variant) -> frozenset[str]:
+    """The objects that a library has whatever is selected."""
+    objects = variant.objects
+    units = runtime.facts.always_for(objects.plan.spec.purpose)
+    common: Iterable[Compile] = (
+        *objects.native,
+        *objects.registrations,
+        *objects.runtime_library,
+        *objects.java,
+        *objects.cxx_library,
+        *(one for one in objects.plan.compiles if one.members or one.unit in units),
+    )
+    return frozenset(one.object for one in common)
+
+
+def _selected(
+    runtime: Runtime, variant: Variant, units: set[str]
+) -> tuple[dict[OperatorName, Registered], dict[str, set[str]]]:
+    """The operators that are selected, with what registers them; and what models ask for, with the
+    units that it brings. units: those that are not in each library."""
+    selection, index = variant.selection, runtime.index
+    kernels = {name: set[str]() for name in selection.operators}
+    registering = {name: set[str]() for name in selection.operators}
+    for one in index.registrations:
+        if one.operator in kernels:
+            kernels[one.operator].update(wrappers_of(one.operator, one.key))
+            registering[one.operator].update({index.units[one.unit].path} & units)
+    selected = {
+        name: Registered(frozenset(kernels[name]), frozenset(registering[name])) for name in kernels
+    }
+    roots = {name for trace in variant.traces for name in trace.root_operators}
+    called = {name for trace in variant.traces for name in trace.called_operators}
+    parts = parts_chosen(variant.app.kernels)
+    asked = dict[str, set[str]]()
+    for name in sorted((roots | selection.root_operators) & selection.operators.keys()):
+        features = asked_by_operators({name}, called, parts)
+        asked[name] = {f"native/{source}" for source in sources_of(features)} & units
+    for custom in selection.custom_classes:
+        asked[f"{_CLASS}{custom}"] = {
+            unit.path for unit in index.units if custom in unit.classes
+        } & units
+    return selected, asked
+
+
+def _asked(here: Invocation, variant: Variant, graph: LinkedGraph) -> dict[str, Asked]:
+    """Who asks for what, and where."""
+    app, selection = variant.app, variant.selection
+    sites = {
+        model.name: {
+            name: _first(found)
+            for name, found in sites_of(here.models.listings(app, model)).items()
+        }
+        for model in app.config.models
+    }
+    found = {}
+    for name in sorted(graph.asked):
+        of_class = name.startswith(_CLASS)
+        who = (
+            selection.custom_classes[name.removeprefix(_CLASS)]
+            if of_class
+            else selection.operators[OperatorName(name)]
+        )
+        found[name] = Asked({one: sites.get(one, {}).get(name, ()) for one in sorted(who)})
+    return found
+
+
+def _first(sites: tuple[str, ...]) -> tuple[str, ...]:
+    more = len(sites) - _MOST_SITES
+    return (*sites[:_MOST_SITES], *((f"{more} more",) if more > 0 else ()))
+
+
+def _made(here: Invocation, runtime: Runtime, variant: Variant) -> Mapping[str, str]:
+    """What else decides a library's size, by the names that declarations have for it."""
+    toolchain, app = here.toolchains.of(variant.label.abi), variant.app
+    spec = variant.objects.plan.spec
+    return {
+        "compiler": f"{toolchain.driver.kind} {toolchain.version} ({toolchain.identity[:12]})",
+        "flags": " ".join(spec.flags_before()),
+        "runtime": f"PyTorch {runtime.version.version}",
+        "optimize": app.optimize,
+        "kernels": " ".join(spec.features),
+        "cpu levels": " ".join(spec.levels),
+        "threads": str(app.threads),
+        "dispatch": app.config.dispatch,
+        "extensible": str(app.config.extensible).lower(),
+        "selection": app.selection,
+    }
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """What something takes of a library.
+
+    own     its own functions, objects and texts
+    alone   what the library would lose without it
+    shared  what it needs besides, as others do; None of a unit or a symbol
+    """
+
+    own: int
+    alone: int
+    shared: int | None
+
+    def text(self) -> str:
+        """As a line."""
+        lost = f"without it the library would be {self.alone:,} bytes smaller"
+        if self.shared is None:
+            return f"it takes {self.own:,} bytes; {lost}"
+        return f"{lost}; what it needs as others do takes {self.shared:,} bytes more"
+
+
+def bytes_of(here: Invocation, label: VariantLabel, subject: str) -> Bytes:
+    """What an operator, with all of its overloads, a class, a unit or a symbol takes.
+
+    Raises NothingMeasuredError, and what reading traces and planning raise.
+    """
+    graph = measured(here, label).graph
+    names = {subject, f"aten::{subject}", f"{_CLASS}{subject}"}
+    asked = {
+        node
+        for node in graph.selected
+        if graph.nodes[node].name in names or graph.nodes[node].name.partition(".")[0] in names
+    }
+    if asked:
+        base = graph.reached(graph.base, graph.selected)
+        needed = graph.bytes(graph.reached(asked) - base)
+        alone = exclusive(graph, asked)
+        return Bytes(graph.bytes(asked), alone, max(needed - alone, 0))
+    nodes = {n for n, node in enumerate(graph.nodes) if subject in (node.unit, node.name)}
+    return Bytes(graph.bytes(nodes), exclusive(graph, nodes), None)

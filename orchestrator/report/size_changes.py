@@ -1,0 +1,188 @@
+"""The reports of libraries that are compared: for a terminal, as JSON, and as a comment on a pull
+request.
+
+The comment is Markdown as GitHub and GitLab show it, shorter than what either takes. Libraries that
+grew most come first, and those for which there is no room are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from orchestrator.size.attribution import Attribution
+from orchestrator.size.changes import Change, Comparison
+
+# GitHub takes 65,536 characters in a comment.
+MOST_CHARACTERS: Final = 60_000
+_ROOM_FOR_THE_END: Final = 300
+_CONTRIBUTORS: Final = 10
+_CAUSES: Final = 5
+_UNITS: Final = 3
+
+
+def text(found: Sequence[Comparison], top: int) -> str:
+    """A paragraph for each library that changed, and a line for the others."""
+    lines = list[str]()
+    for one in _changed(found):
+        lines.append(f"{one.label}: {_sizes(one.size)}{_packed(one)}")
+        lines += [f"  {made}" for made in _made(one)]
+        for heading, changes in _views(one):
+            lines += [f"  by {heading}:"]
+            lines += [f"    {_cause(one, change)}" for change in changes[:top]]
+            if len(changes) > top:
+                rest = sum(change.difference for change in changes[top:])
+                lines.append(f"    {rest:+,}: {len(changes) - top} more")
+    same = len(found) - len(_changed(found))
+    lines.append(f"{same} {'library is' if same == 1 else 'libraries are'} the same")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def budget_details(found: Attribution, before: Attribution | None) -> str:
+    """Of a library that is over its budget: the largest contributors, and what grew since sizes
+    were last kept."""
+    one = Comparison(before, found)
+    largest = list(found.alone().items())[:_CONTRIBUTORS]
+    lines = ["what would be gone without it:"]
+    lines += [f"  {n:,}: {name}, {one.sites(name)}".rstrip(", ") for name, n in largest if n]
+    if before is not None:
+        lines.append(f"since sizes were last kept: {_sizes(one.size)}")
+        lines += [f"  {made}" for made in _made(one)]
+        lines += [f"  {_cause(one, change)}" for change in one.operators()[:_CONTRIBUTORS]]
+    return "\n".join(lines)
+
+
+def as_json(found: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """See `schemas/output.schema.json`."""
+    return [
+        {
+            "label": one.label,
+            "before_bytes": one.before and one.before.size,
+            "after_bytes": one.after and one.after.size,
+            "before_compressed_bytes": one.before and one.before.packed,
+            "after_compressed_bytes": one.after and one.after.packed,
+            "made": {name: list(pair) for name, pair in one.made().items()},
+            **{
+                f"{heading}s": [
+                    {
+                        "name": c.name,
+                        "before": c.before,
+                        "after": c.after,
+                        "sites": one.sites(c.name),
+                    }
+                    for c in changes
+                ]
+                for heading, changes in _views(one)
+            },
+        }
+        for one in found
+    ]
+
+
+def markdown(found: Sequence[Comparison], growth: int | None) -> str:
+    """A comment: a table, and below it why. growth: bytes that a library may grow by."""
+    changed = _changed(found)
+    rows = [_row(one, growth) for one in changed]
+    whys = [_why(one) for one in changed]
+    head = _head(found, changed)
+    room = MOST_CHARACTERS - len(head) - _ROOM_FOR_THE_END
+    shown_rows = _fitting(rows, room * 2 // 3)
+    room -= sum(map(len, shown_rows))
+    shown_whys = _fitting(whys[: len(shown_rows)], room)
+    parts = [head, *shown_rows]
+    if len(shown_rows) < len(rows):
+        parts.append(f"\n{len(rows) - len(shown_rows)} more that changed less are left out.\n")
+    if shown_whys:
+        parts += ["\n### Why\n", *shown_whys]
+    if len(shown_whys) < len(shown_rows):
+        parts.append(
+            f"\nOf {len(shown_rows) - len(shown_whys)} more: `orchestrate size OLD NEW`.\n"
+        )
+    return "".join(parts)
+
+
+def _head(found: Sequence[Comparison], changed: Sequence[Comparison]) -> str:
+    total = sum(one.size.difference for one in found)
+    if not changed:
+        return f"## Library sizes\n\nAll {len(found)} libraries are as large as before.\n"
+    return (
+        "## Library sizes\n\n"
+        f"{len(changed)} of {len(found)} libraries changed, {total:+,} bytes in all.\n\n"
+        "| library | before | after | difference | compressed | |\n"
+        "|---|---:|---:|---:|---:|---|\n"
+    )
+
+
+def _row(one: Comparison, growth: int | None) -> str:
+    size, packed = one.size, one.packed
+    before = "new" if one.before is None else f"{size.before:,}"
+    after = "gone" if one.after is None else f"{size.after:,}"
+    compressed = "" if packed is None else f"{packed.difference:+,}"
+    verdict = _verdict(one, growth)
+    name = one.label.removeprefix("//apps/")
+    return f"| `{name}` | {before} | {after} | {_difference(size)} | {compressed} | {verdict} |\n"
+
+
+def _verdict(one: Comparison, growth: int | None) -> str:
+    if one.after is None or one.before is None:
+        return ""
+    if growth is not None and one.size.difference > growth:
+        return f":x: more than {growth:,} bytes"
+    return ":white_check_mark:" if growth is not None else ""
+
+
+def _why(one: Comparison) -> str:
+    lines = [f"\n`{one.label}`\n"]
+    lines += [f"- {made}\n" for made in _made(one)]
+    lines += [f"- {_cause(one, change)}\n" for change in one.operators()[:_CAUSES]]
+    units = [f"{unit.difference:+,} `{unit.name}`" for unit in one.units()[:_UNITS]]
+    if units:
+        lines.append(f"- most of it in {', '.join(units)}\n")
+    return "".join(lines)
+
+
+def _changed(found: Sequence[Comparison]) -> list[Comparison]:
+    """Libraries that differ, largest growth first."""
+    different = (one for one in found if one.size.difference or one.operators() or one.made())
+    return sorted(different, key=lambda one: (-one.size.difference, one.label))
+
+
+def _fitting(texts: Sequence[str], room: int) -> list[str]:
+    found = list[str]()
+    for one in texts:
+        room -= len(one)
+        if room < 0:
+            break
+        found.append(one)
+    return found
+
+
+def _views(one: Comparison) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    yield "operator", one.operators()
+    yield "model", one.models()
+    yield "unit", one.units()
+
+
+def _cause(one: Comparison, change: Change) -> str:
+    who = one.sites(change.name)
+    return f"{change.difference:+,}: {change.name}{f', {who}' if who else ''}"
+
+
+def _made(one: Comparison) -> Iterator[str]:
+    for name, (before, after) in one.made().items():
+        yield f"{name}: {before or 'none'} -> {after or 'none'}"
+
+
+def _difference(size: Change) -> str:
+    if not size.before or not size.after:
+        return f"{size.difference:+,}"
+    return f"{size.difference:+,} ({100 * size.difference / size.before:+.2f} %)"
+
+
+def _sizes(size: Change) -> str:
+    return f"{size.before:,} -> {size.after:,} bytes, {_difference(size)}"
+
+
+def _packed(one: Comparison) -> str:
+    packed = one.packed
+    return "" if packed is None else f"; compressed {packed.difference:+,}"

@@ -1,0 +1,200 @@
+"""A library's bytes by who asks for them, where they are from, and what they are: a value, small
+enough to keep beside the library.
+
+What operators or classes refer to is theirs alone, or of several. The rest is there whatever is
+asked for. On disk: JSON, sorted, so that equal libraries give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, get_args
+
+from orchestrator.binary.elf_layout import Kind
+from orchestrator.size.graph import LinkedGraph
+
+T = TypeVar("T")
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class Share:
+    """Bytes of one kind, of one unit, that these ask for, each for itself; nobody: they are there
+    in any case."""
+
+    asked: tuple[str, ...]
+    unit: str
+    kind: Kind
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An operator or a class that models ask for.
+
+    sites  model -> where its source does: `forward at net.py:13`; none where that is not known
+    """
+
+    sites: Mapping[str, tuple[str, ...]]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models."""
+        return tuple(self.sites)
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """All bytes of a library.
+
+    packed  its size compressed (zstd, level 19); None where what an app links of it is a part
+    made    what it was made with, by name: compiler, flags, options
+    asked   what models ask for, by name
+    shares  sorted; their sum is `size`
+    """
+
+    app: str
+    abi: str
+    size: int
+    packed: int | None
+    made: Mapping[str, str]
+    asked: Mapping[str, Asked]
+    shares: tuple[Share, ...]
+
+    def alone(self) -> dict[str, int]:
+        """What each asks for that nobody else does, largest first: the library is smaller by that
+        without it."""
+        found = Counter[str](dict.fromkeys(self.asked, 0))
+        for share in self.shares:
+            if len(share.asked) == 1:
+                found[share.asked[0]] += share.bytes
+        return _largest(found)
+
+    def shared(self) -> dict[str, int]:
+        """What each asks for that others ask for too."""
+        found = Counter[str](dict.fromkeys(self.asked, 0))
+        for share in self.shares:
+            if len(share.asked) > 1:
+                for name in share.asked:
+                    found[name] += share.bytes
+        return dict(found)
+
+    @property
+    def base(self) -> int:
+        """What is there whatever is asked for."""
+        return sum(share.bytes for share in self.shares if not share.asked)
+
+    @property
+    def several(self) -> int:
+        """What several operators or classes ask for."""
+        return sum(share.bytes for share in self.shares if len(share.asked) > 1)
+
+    def models_of(self, share: Share) -> tuple[str, ...]:
+        """The models that ask for a share."""
+        return tuple(sorted({model for name in share.asked for model in self.asked[name].sites}))
+
+    def by_models(self) -> dict[tuple[str, ...], int]:
+        """What only these models ask for together, largest first; of no models: the base."""
+        found = Counter[tuple[str, ...]]()
+        for share in self.shares:
+            found[self.models_of(share)] += share.bytes
+        return _largest(found)
+
+    def by_unit(self) -> dict[str, int]:
+        """What each unit takes, largest first."""
+        found = Counter[str]()
+        for share in self.shares:
+            found[share.unit] += share.bytes
+        return _largest(found)
+
+    def text(self) -> str:
+        """The file's text."""
+        claims = sorted({share.asked for share in self.shares})
+        units = sorted({share.unit for share in self.shares})
+        kinds = get_args(Kind)
+        names = list(self.asked)
+        value = {
+            "format": _FORMAT,
+            "app": self.app,
+            "abi": self.abi,
+            "size": self.size,
+            "packed": self.packed,
+            "made": dict(sorted(self.made.items())),
+            "asked": {
+                name: {model: list(sites) for model, sites in one.sites.items()}
+                for name, one in self.asked.items()
+            },
+            "claims": [[names.index(name) for name in claim] for claim in claims],
+            "units": units,
+            "shares": [
+                [claims.index(s.asked), units.index(s.unit), kinds.index(s.kind), s.bytes]
+                for s in self.shares
+            ],
+        }
+        lines = (
+            f"{json.dumps(key)}:{json.dumps(value[key], separators=(',', ':'))}" for key in value
+        )
+        return "{" + ",\n".join(lines) + "}\n"
+
+    @classmethod
+    def parse(cls, value: Mapping[str, Any]) -> Attribution:
+        """The value of a file's JSON. Raises KeyError, ValueError, TypeError, IndexError where it
+        is another's."""
+        if value["format"] != _FORMAT:
+            raise ValueError(f"format {value['format']}")
+        names = list(value["asked"])
+        claims = [tuple(str(names[number]) for number in claim) for claim in value["claims"]]
+        kinds = get_args(Kind)
+        found = cls(
+            app=str(value["app"]),
+            abi=str(value["abi"]),
+            size=int(value["size"]),
+            packed=None if value["packed"] is None else int(value["packed"]),
+            made={str(name): str(made) for name, made in value["made"].items()},
+            asked={
+                str(name): Asked({str(m): tuple(map(str, sites)) for m, sites in by.items()})
+                for name, by in value["asked"].items()
+            },
+            shares=tuple(
+                Share(claims[claim], str(value["units"][unit]), kinds[kind], int(amount))
+                for claim, unit, kind, amount in value["shares"]
+            ),
+        )
+        if sum(share.bytes for share in found.shares) != found.size:
+            raise ValueError("its shares are not its size")
+        return found
+
+
+def _largest(found: Mapping[T, int]) -> dict[T, int]:
+    return dict(sorted(found.items(), key=lambda one: (-one[1], str(one[0]))))
+
+
+def claims(graph: LinkedGraph) -> dict[int, tuple[str, ...]]:
+    """Node -> who asks for it; without those that are there in any case."""
+    base = graph.reached(graph.base, graph.selected)
+    found = defaultdict[int, list[str]](list)
+    for name in sorted(graph.asked):
+        for node in graph.reached([graph.asked[name]]):
+            if node not in base:
+                found[node].append(name)
+    return {node: tuple(names) for node, names in found.items()}
+
+
+def shares_of(graph: LinkedGraph) -> tuple[Share, ...]:
+    """The shares of a library, sorted."""
+    of = claims(graph)
+    found = Counter[tuple[tuple[str, ...], str, Kind]]()
+    for number, node in enumerate(graph.nodes):
+        for kind, amount in node.bytes.items():
+            found[of.get(number, ()), node.unit, kind] += amount
+    return tuple(Share(*key, amount) for key, amount in sorted(found.items()) if amount)
+
+
+def exclusive(graph: LinkedGraph, nodes: Collection[int]) -> int:
+    """The bytes that are there for these nodes alone: without them nothing refers to them."""
+    left = graph.reached(graph.base, graph.selected | {*nodes})
+    left |= graph.reached(graph.asked.values(), nodes)
+    return graph.bytes(range(len(graph.nodes))) - graph.bytes(left)

@@ -1,0 +1,121 @@
+"""Two attributions of one library, compared: what grew, by what asks for it, where it is, and what
+it was made with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from orchestrator.size.attribution import Attribution
+
+# Names beside operators' and units'.
+ANY = "(in any library)"
+SEVERAL = "(for several operators)"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What something takes before and after."""
+
+    name: str
+    before: int
+    after: int
+
+    @property
+    def difference(self) -> int:
+        """Bytes more."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A library before and after; None where there is none."""
+
+    before: Attribution | None
+    after: Attribution | None
+
+    @property
+    def label(self) -> str:
+        """The variant's."""
+        one = self.after or self.before
+        assert one is not None
+        return f"//apps/{one.app}:{one.abi}"
+
+    @property
+    def size(self) -> Change:
+        """The whole."""
+        return Change(self.label, _size(self.before), _size(self.after))
+
+    @property
+    def packed(self) -> Change | None:
+        """The same compressed; None where that is not known of both."""
+        sizes = [0 if one is None else one.packed for one in (self.before, self.after)]
+        before, after = sizes
+        return None if before is None or after is None else Change(self.label, before, after)
+
+    def operators(self) -> tuple[Change, ...]:
+        """What each operator or class has for itself alone, what several have, and the rest: the
+        differences add up to the library's. Largest first."""
+        return _changes(_by_operator(self.before), _by_operator(self.after))
+
+    def units(self) -> tuple[Change, ...]:
+        """What each unit has."""
+        return _changes(*(one.by_unit() if one else {} for one in (self.before, self.after)))
+
+    def models(self) -> tuple[Change, ...]:
+        """What models have for themselves, each alone or together."""
+        return _changes(
+            *(
+                {", ".join(who) or ANY: n for who, n in one.by_models().items()} if one else {}
+                for one in (self.before, self.after)
+            )
+        )
+
+    def made(self) -> dict[str, tuple[str, str]]:
+        """What the library was made with: before and after, of what differs."""
+        if self.before is None or self.after is None:
+            return {}
+        before, after = self.before.made, self.after.made
+        return {
+            name: (before.get(name, ""), after.get(name, ""))
+            for name in sorted({*before, *after})
+            if before.get(name, "") != after.get(name, "")
+        }
+
+    def sites(self, operator: str) -> str:
+        """Who asks for an operator: `detector: forward at detector.py:41`."""
+        for one in (self.after, self.before):
+            if one is not None and operator in one.asked:
+                sites = one.asked[operator].sites
+                return ", ".join(f"{m}: {at[0]}" if at else m for m, at in sites.items())
+        return ""
+
+
+def compared(
+    before: Mapping[tuple[str, str], Attribution], after: Mapping[tuple[str, str], Attribution]
+) -> tuple[Comparison, ...]:
+    """Each library of either, by app and ABI, sorted."""
+    keys = sorted({*before, *after})
+    return tuple(Comparison(before.get(key), after.get(key)) for key in keys)
+
+
+def grown(found: Iterable[Comparison], bytes_more: int) -> tuple[Comparison, ...]:
+    """Those that were there before, and have more than so many bytes more."""
+    return tuple(
+        one for one in found if one.before and one.after and one.size.difference > bytes_more
+    )
+
+
+def _size(one: Attribution | None) -> int:
+    return 0 if one is None else one.size
+
+
+def _by_operator(one: Attribution | None) -> dict[str, int]:
+    return {} if one is None else {ANY: one.base, SEVERAL: one.several, **one.alone()}
+
+
+def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Change, ...]:
+    names = {*before, *after}
+    found = [Change(name, before.get(name, 0), after.get(name, 0)) for name in names]
+    different = (one for one in found if one.difference)
+    return tuple(sorted(different, key=lambda one: (-abs(one.difference), one.name)))

@@ -1,0 +1,91 @@
+"""The functions, objects and texts of a linked library, and what each refers to: a graph with the
+bytes that they take.
+
+Bytes are those of the linked file. What registers an operator refers to nothing: the operator does,
+which somebody asks for. An operator that nothing but kernels call is referred to by its typed entry
+point. Of a unit, static initialisers are there because something of the unit is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from orchestrator.binary.elf_layout import Kind
+from orchestrator.index.objects import ObjectFacts
+
+# Where functions, objects and the rest are from that are of no unit.
+HEADER: Final = "a header of "
+COMPILER: Final = "the compiler's own libraries"
+SYSTEM: Final = "the system's libraries"
+FILE: Final = "the file's format"
+TEXTS: Final = "texts and constants"
+
+
+@dataclass(frozen=True)
+class LinkedObject:
+    """An object of a link: its unit, and whether it is in each library."""
+
+    unit: str
+    facts: ObjectFacts
+    always: bool
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What an index knows of an operator: the names of the functions that are registered for it,
+    and units that do so, of those that are linked for that."""
+
+    kernels: frozenset[str]
+    units: frozenset[str]
+
+
+@dataclass
+class Node:
+    """A function, an object, a text or a name of another library.
+
+    name   mangled; of a text the text itself, in quotes
+    unit   where it is from: a unit's path, or HEADER and a namespace where several may have it
+    """
+
+    name: str
+    unit: str
+    bytes: dict[Kind, int] = field(default_factory=dict)
+    edges: set[int] = field(default_factory=set)
+
+    @property
+    def total(self) -> int:
+        """All bytes that it takes, of every kind."""
+        return sum(self.bytes.values())
+
+
+@dataclass
+class LinkedGraph:
+    """Nodes by number.
+
+    base      those that are there whatever is asked for. What they call of operators is there only
+              if these are selected
+    asked     what is asked for, an operator or a class -> the node that stands for it
+    selected  those that stand for operators and classes
+    """
+
+    nodes: list[Node]
+    base: list[int]
+    asked: dict[str, int]
+    selected: set[int]
+
+    def reached(self, start: Iterable[int], without: Collection[int] = ()) -> set[int]:
+        """All nodes that these refer to, directly or not, past none of `without`."""
+        left = [node for node in start if node not in without]
+        found = set(left)
+        while left:
+            for target in self.nodes[left.pop()].edges:
+                if target not in found and target not in without:
+                    found.add(target)
+                    left.append(target)
+        return found
+
+    def bytes(self, nodes: Iterable[int]) -> int:
+        """What these take."""
+        return sum(self.nodes[node].total for node in nodes)

@@ -1,0 +1,287 @@
+"""Finds what a library has by what refers to what, as a linker does: from the objects alone.
+
+Sections of objects are what a linker keeps or drops; the walk begins at what the library exports.
+What registers an operator is cut out (`index.registrations`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from orchestrator.index.objects import ObjectFacts, Reference, Section
+from orchestrator.index.registrations import cut_registrations
+from orchestrator.pytorch.dialect import Symbols
+from orchestrator.select.readable import readable
+from orchestrator.size.graph import (
+    COMPILER,
+    HEADER,
+    SYSTEM,
+    TEXTS,
+    LinkedGraph,
+    LinkedObject,
+    Node,
+    Registered,
+)
+from orchestrator.values.operators import OperatorName
+
+_STRINGS: Final = ".rodata.str"
+_CONSTANTS: Final = re.compile(r"\.rodata\.cst(\d+)$")
+_HANDLERS: Final = ".gcc_except_table"
+
+Key = tuple[int, int]  # an object, and a section of it
+
+
+class Walk:
+    """What a library has, by what refers to what: as a linker finds it, from the objects alone."""
+
+    def __init__(
+        self,
+        objects: Sequence[LinkedObject],
+        imports: Collection[str],
+        known: Symbols,
+        selected: Mapping[OperatorName, Registered],
+        asked: Mapping[str, Collection[str]],
+    ) -> None:
+        self.graph = LinkedGraph([], [], {}, set())
+        self.objects = objects
+        self.sections: dict[Key, int] = {}
+        # of a registering section's bytes those that are of an operator
+        self.shares: dict[Key, list[tuple[int, int]]] = {}
+        self.others: dict[tuple[str, object], int] = {}
+        self._imports = imports
+        self._known = known
+        self._selected = frozenset(selected)
+        self._kernels = dict[str, list[OperatorName]]()
+        for operator, one in selected.items():
+            for kernel in sorted(one.kernels):
+                self._kernels.setdefault(kernel, []).append(operator)
+        self._structs = {
+            one.removeprefix("aten::").replace(".", "_"): one
+            for one in self._selected
+            if one.startswith("aten::")
+        }
+        self._asked = asked
+        self._brought = selected
+        askers = dict[str, set[str]]()
+        for name, units in asked.items():
+            for unit in units:
+                askers.setdefault(unit, set()).add(name)
+        self._askers = {unit: frozenset(names) for unit, names in askers.items()}
+        self._numbers = {one.unit: number for number, one in enumerate(objects)}
+        self.definer: dict[str, Key] = {}
+        for kind in ("global_symbols", "weak_symbols"):
+            for number, of in enumerate(objects):
+                for symbol, section in getattr(of.facts, kind).items():
+                    self.definer.setdefault(symbol, (number, section))
+        self._handlers = {
+            (number, function): handlers
+            for number, one in enumerate(objects)
+            for function, handlers in _handlers(one.facts)
+        }
+        self._inits: dict[int, tuple[int, ...]] = {}
+        self._waiting: list[Key] = []
+
+    def run(self, exports: Collection[str]) -> None:
+        """From what is there in any case, and from what is asked for."""
+        graph = self.graph
+        graph.base += [self._node(self.definer[one]) for one in exports if one in self.definer]
+        for number, one in enumerate(self.objects):
+            if one.always:
+                graph.base += self._init(number)
+        for operator, registered in self._brought.items():
+            self._bring(operator, registered.units)
+        for name, units in sorted(self._asked.items()):
+            graph.asked[name] = self._bring(name, units)
+        self._follow()
+        called = graph.reached(graph.asked.values())
+        for name in sorted(self._selected - graph.asked.keys()):
+            if (node := self._other("operator", name, "")) not in called:
+                graph.asked[name] = node
+        for number in range(len(self.objects)):
+            if number not in self._inits:
+                graph.base += self._init(number)
+                self._follow()
+
+    def _bring(self, name: str, units: Collection[str]) -> int:
+        """The node of an operator or a class, which refers to the initialisers of units."""
+        node = self._other("operator", name, "")
+        edges = self.graph.nodes[node].edges
+        for unit in sorted(units):
+            edges.update(self._init(self._numbers[unit]))
+        return node
+
+    def _other(self, kind: str, name: str | bytes, unit: str) -> int:
+        """The node of what is no section of an object."""
+        number = self.others.get((kind, name))
+        if number is None:
+            text = name if isinstance(name, str) else repr(name.decode("utf-8", "replace"))
+            number = self.others[kind, name] = self._new(text, unit)
+            if kind == "operator":
+                self.graph.selected.add(number)
+        return number
+
+    def _new(self, name: str, unit: str) -> int:
+        self.graph.nodes.append(Node(name, unit))
+        return len(self.graph.nodes) - 1
+
+    def _node(self, key: Key) -> int:
+        """The node of an object's section: of the copy that the linker keeps."""
+        facts = self.objects[key[0]].facts
+        for name in facts.sections[key[1]].defines:
+            if name in self.definer and (
+                name in facts.global_symbols or name in facts.weak_symbols
+            ):
+                key = self.definer[name]
+                break
+        number = self.sections.get(key)
+        if number is None:
+            one = self.objects[key[0]]
+            section = one.facts.sections[key[1]]
+            name = min(section.defines) if section.defines else section.name
+            number = self._new(name, _header(name) if section.comdat else one.unit)
+            self.sections[key] = number
+            self._waiting.append(key)
+        return number
+
+    def _init(self, number: int) -> tuple[int, ...]:
+        """An object's static initialisers."""
+        if number not in self._inits:
+            self._inits[number] = ()
+            self._inits[number] = tuple(
+                self._node((number, section.index))
+                for section in self.objects[number].facts.sections.values()
+                if section.init
+            )
+        return self._inits[number]
+
+    def _follow(self) -> None:
+        while self._waiting:
+            key = self._waiting.pop()
+            self._section(key, self.graph.nodes[self.sections[key]])
+
+    def _section(self, key: Key, node: Node) -> None:
+        facts = self.objects[key[0]].facts
+        section, handlers = facts.sections[key[1]], self._handlers.get(key)
+        references = [*section.references, *(handlers.references if handlers else ())]
+        if not section.comdat:
+            node.edges.update(self._init(key[0]))
+        called = self._called(section)
+        if called is not None:
+            # what an operator's entry point refers to is there for the operator
+            number = self._other("operator", called, "")
+            node.edges.add(number)
+            node = self.graph.nodes[number]
+        of_operators = set[Reference]()
+        for operator, own, amount in self._registrations(facts, section):
+            of_operators.update(own)
+            number = self._other("operator", operator, "")
+            edges = self.graph.nodes[number].edges
+            edges.update(self._targets(key[0], own))
+            if not self.objects[key[0]].always:
+                edges.update(self._init(key[0]))
+            self.shares.setdefault(key, []).append((number, amount))
+        left = (reference for reference in references if reference not in of_operators)
+        self._refer(key[0], node, self._targets(key[0], left))
+
+    def _refer(self, number: int, node: Node, targets: Iterable[int]) -> None:
+        """Note references. What a unit refers to in one that fewer ask for is there for these: a
+        table has an entry for each."""
+        own = self._askers.get(self.objects[number].unit)
+        for target in targets:
+            theirs = self._askers.get(self.graph.nodes[target].unit)
+            if own is None or theirs is None or not theirs < own:
+                node.edges.add(target)
+            else:
+                for name in theirs:
+                    self.graph.nodes[self._other("operator", name, "")].edges.add(target)
+
+    def _called(self, section: Section) -> str | None:
+        """The selected operator whose typed entry point a section is."""
+        matches = map(self._known.operator_call.match, section.defines)
+        found = (self._structs.get(match[2][: int(match[1])]) for match in matches if match)
+        return next(found, None)
+
+    def _registrations(
+        self, facts: ObjectFacts, section: Section
+    ) -> Iterator[tuple[OperatorName, Sequence[Reference], int]]:
+        """What a section registers: each operator, what is referred to for it, and how many bytes
+        of the section do."""
+        cut = cut_registrations(facts, section, self._known)
+        if cut is None:
+            yield from self._by_names(facts, section)
+            return
+        begin = 0
+        for one in cut.cuts:
+            if one.operator in self._selected:
+                # its texts, and the template that registers it
+                others = [
+                    reference
+                    for reference in section.references
+                    if begin <= reference.offset <= one.end
+                    and (
+                        reference.offset == one.end
+                        or facts.string_at(reference.section, reference.addend) is not None
+                    )
+                ]
+                yield one.operator, [*one.references, *others], one.end - begin
+            begin = one.end
+
+    def _by_names(
+        self, facts: ObjectFacts, section: Section
+    ) -> Iterator[tuple[OperatorName, Sequence[Reference], int]]:
+        """The same of a section that an optimiser has cut into pieces: by the names of the
+        functions that are registered."""
+        if self._known.library_block.search(section.name) is None:
+            return
+        for reference in section.references:
+            target = facts.sections.get(reference.section)
+            symbol = reference.symbol or (target.defines[0] if target and target.defines else "")
+            for operator in self._kernels.get(readable(symbol).rpartition("::")[2], ()):
+                yield operator, [reference], 0
+
+    def _targets(self, number: int, references: Iterable[Reference]) -> Iterator[int]:
+        facts = self.objects[number].facts
+        for reference in references:
+            section = facts.sections.get(reference.section)
+            if reference.symbol in self.definer:
+                yield self._node(self.definer[reference.symbol])
+                if not reference.section:
+                    # also of a template that the other object instantiates
+                    yield from self._init(self.definer[reference.symbol][0])
+            elif section is None:
+                if reference.symbol in self._imports:
+                    yield self._other("import", reference.symbol, SYSTEM)
+                elif reference.symbol:
+                    yield self._other("compiler", reference.symbol, COMPILER)
+            elif section.name.startswith(_STRINGS):
+                text = facts.bytes_at(reference.section, reference.addend)
+                if text:
+                    yield self._other("text", text, TEXTS)
+            elif constant := _CONSTANTS.fullmatch(section.name):
+                size = int(constant[1])
+                at = reference.addend - reference.addend % size
+                value = facts.strings[section.index][at : at + size]
+                yield self._other("constant", value, TEXTS)
+            elif not section.name.startswith((_HANDLERS, ".eh_frame")):
+                yield self._node((number, section.index))
+
+
+def _handlers(facts: ObjectFacts) -> Iterator[tuple[int, Section]]:
+    """Each function's table of exception handlers."""
+    functions = {s.name: s.index for s in facts.sections.values() if s.name.startswith(".text")}
+    for section in facts.sections.values():
+        if section.name.startswith(_HANDLERS):
+            function = functions.get(".text" + section.name.removeprefix(_HANDLERS))
+            if function is not None:
+                yield function, section
+
+
+def _header(symbol: str) -> str:
+    """Where a template or an inline function is from, by its namespace."""
+    name = readable(symbol).rpartition(" ")[2]
+    outer, inner = [*name.split("::"), ""][:2]
+    if outer == name or not outer.isidentifier():
+        return f"{HEADER}C"
+    return f"{HEADER}{'at::native' if (outer, inner) == ('at', 'native') else outer}"
