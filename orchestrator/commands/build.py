@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from rich.console import Console
 
@@ -14,7 +17,7 @@ from orchestrator.build.delivering.build import Built, build
 from orchestrator.build.delivering.library_rules import require_releasable
 from orchestrator.build.delivering.signing_key import check_signing
 from orchestrator.build.executing.launch import check_launcher
-from orchestrator.build.workshop.invocation import load
+from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.build.workshop.traced import require_traced
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, valid_labels
@@ -23,9 +26,11 @@ from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.validate import raise_all
+from orchestrator.report.events import Events, chrome_trace, last_events
 from orchestrator.report.table import plain, show
 from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
+from orchestrator.values.labels import VariantLabel
 
 NAME = "build"
 HELP = """\
@@ -61,6 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fail if any variant would be built against the stub sysroot, without an Android NDK",
     )
     parser.add_argument(
+        "--trace", metavar="FILE", help="write what ran when, for Perfetto (Chrome's trace format)"
+    )
+    parser.add_argument(
+        "--events", metavar="FILE", help="write what happens as it happens: JSON, one object a line"
+    )
+    parser.add_argument(
         "--no-wait",
         action="store_true",
         help="fail instead of waiting if another build runs in this workspace",
@@ -84,14 +95,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         here.runtimes.prepare(label.app for label in labels)
         with workspace_lock(context.state, not arguments.no_wait, log, "build"):
             forget(context.root)
-            built = build(
-                here,
-                labels,
-                jobs=arguments.jobs or here.workspace.config.jobs,
-                view=progress_view(arguments.quiet, arguments.verbose),
-                keep_going=arguments.keep_going,
-                engines=arguments.engines,
-            )
+            built = _built(here, labels, arguments)
             if not here.workspace.broken:  # else the replayed report would lack the warning
                 _keep(arguments, context, built, since)
     report = replace(built.report, errors=(*built.report.errors, *faults))
@@ -108,9 +112,44 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
+def _built(
+    here: Invocation, labels: Sequence[VariantLabel], arguments: argparse.Namespace
+) -> Built:
+    """Build, and write what happens to the files that are asked for and to the workspace's own."""
+    with ExitStack() as files:
+        own = last_events(here.context.state)
+        streams = [files.enter_context(own.open("w", encoding="utf-8"))]
+        if arguments.events:
+            streams.append(files.enter_context(Path(arguments.events).open("w", encoding="utf-8")))
+        trace = None
+        if arguments.trace:
+            trace = files.enter_context(Path(arguments.trace).open("w", encoding="utf-8"))
+
+        def write(line: str) -> None:
+            for stream in streams:
+                stream.write(line)
+                stream.flush()
+
+        events = Events(time.monotonic, write)
+        try:
+            return build(
+                here,
+                labels,
+                jobs=arguments.jobs or here.workspace.config.jobs,
+                view=events.watching(progress_view(arguments.quiet, arguments.verbose)),
+                keep_going=arguments.keep_going,
+                engines=arguments.engines,
+                events=events,
+            )
+        finally:
+            if trace:
+                trace.write(chrome_trace(events.all))
+
+
 def _keep(arguments: argparse.Namespace, context: Context, built: Built, since: int) -> None:
-    """Store the report for the next identical build, if this one has succeeded."""
-    if built.read is None:
+    """Store the report for the next identical build, if this one has succeeded and is not to tell
+    what happens."""
+    if built.read is None or arguments.trace or arguments.events:
         return
     again = replace(built.report, actions_run=0, seconds=0.0, replayed=True)
     when = datetime.now().isoformat(" ", "seconds")

@@ -110,6 +110,10 @@ class Explanation:
             lines += [f"    {line}" for one in self.last_change for line in one.lines]
         return "".join(f"{visible(line)}\n" for line in lines)
 
+    def done(self) -> str:
+        """The same once it has been done."""
+        return self.text().replace(": to be ", ": ", 1)
+
     @property
     def _verdict(self) -> str:
         if self.next == "nothing":

@@ -22,16 +22,17 @@ from orchestrator.build.delivering.package import (
 )
 from orchestrator.build.delivering.verify import runner_path, verify_library
 from orchestrator.build.executing.execute import Execution, View, execute_actions
-from orchestrator.build.explaining.actions import log_actions
+from orchestrator.build.explaining.actions import changes_of, log_actions
 from orchestrator.build.explaining.engines import engines_of
 from orchestrator.build.explaining.kept_sizes import sizes_in
 from orchestrator.build.explaining.size import measure, record_of
-from orchestrator.build.planning.plan import Variant, apps_of, plan_variants
+from orchestrator.build.planning.plan import Variant, apps_of, compiles_of, plan_variants
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.graph import action_graph, texts_of
+from orchestrator.report.events import Events
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.size_changes import budget_details
 from orchestrator.report.table import BuildReport, Exported, VariantReport
@@ -83,20 +84,25 @@ def build(
     view: View,
     keep_going: bool = False,
     engines: bool = False,
+    events: Events | None = None,
 ) -> Built:
     """Build, deliver, verify and package every label.
 
     keep_going: what fails in one variant leaves the others built; its error is among the failures.
     engines: the report tells what each engine of kernels takes of a library.
+    events: is told what happens.
     Raises ActionFailedError, VerificationFailedError, OverBudgetError, and what planning,
     delivering and packaging raise.
     """
     started = time.monotonic()
+    events = Events(time.monotonic) if events is None else events
+    events.tell("begun", said=" ".join(map(str, labels)))
     failures = Failures(here, keep_going)
     for app in sorted({label.app for label in labels}):
         with failures.of(*(label for label in labels if label.app == app)):
             refuse_blocked_folder(here, app)
-    variants = plan_variants(here, failures.with_traces(labels), last=True)
+    with events.stage("plan"):
+        variants = plan_variants(here, failures.with_traces(labels), last=True)
     graph = action_graph(
         (v.objects for v in variants), (link for v in variants for link in v.links.all)
     )
@@ -105,14 +111,29 @@ def build(
         compiles.update({c.object: c for c in variant.links.runner_compiles})
     graph = type(graph)({key: compiles[key] for key in sorted(compiles)}, graph.links)
     texts = texts_of(v.objects for v in variants)
-    execution = execute_actions(
-        here, graph, texts, name="build", jobs=jobs, keep_going=keep_going, view=view
-    )
+    with events.stage("compile and link"):
+        execution = execute_actions(
+            here,
+            graph,
+            texts,
+            name="build",
+            jobs=jobs,
+            keep_going=keep_going,
+            view=view,
+        )
+    cached = len(graph.compiles) - len(execution.compiled)
+    events.tell("cached", said=f"{cached} of {len(graph.compiles)} objects were there")
+    for output in execution.result.failures:
+        events.tell("failed", output)
     failures.of_actions(
         execution,
         graph,
         [(v.label, (*v.objects.compiles, *v.links.runner_compiles), v.links.all) for v in variants],
     )
+    for variant in variants:
+        compiled = [c.unit for c in compiles_of(variant) if c.object in execution.compiled]
+        for one in changes_of(here, variant, compiled):
+            events.tell("changed", one.action, one.done())
     log_actions(here, (v for v in variants if v.label not in failures.by_label))
     forget_dropped(here)
     ensure_folder(here.context.dist, "dist")
@@ -122,13 +143,16 @@ def build(
         variants, key=lambda variant: variant.label.abi != here.toolchains.own_abi
     ):
         if variant.label not in failures.by_label:
-            with failures.of(variant.label):
-                one = _finish(here, variant, variants, execution)
-                finished.append(_with_engines(here, variant, one) if engines else one)
+            with failures.of(variant.label), events.stage(f"deliver and verify {variant.label}"):
+                done = _finish(here, variant, variants, execution)
+                events.tell("verified", str(variant.label), done.report.verified or "")
+                events.tell("delivered", str(variant.label), f"{done.report.stripped_bytes} bytes")
+                finished.append(_with_engines(here, variant, done) if engines else done)
     built = [variant.label for variant in variants if variant.label not in failures.by_label]
     packages: tuple[PackageReport, ...] = ()
-    with failures.of():
+    with failures.of(), events.stage("package"):
         packages = make_packages(here, built)
+    events.tell("ended", said="failed" if failures.all else "built")
     failed = (
         _failed(here, label, error, variants, execution)
         for label, error in failures.by_label.items()

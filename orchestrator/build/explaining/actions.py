@@ -189,6 +189,25 @@ def explain(here: Invocation, label: VariantLabel, name: str) -> tuple[Explanati
     )
 
 
+def changes_of(
+    here: Invocation, variant: Variant, compiled: Iterable[str]
+) -> tuple[Explanation, ...]:
+    """Why units were compiled in this build, against the log of the build before: call it before
+    `log_actions`."""
+    units = sorted(set(compiled))
+    if not units:
+        return ()
+    now = action_log(here, variant, shared_details(here, [variant.label.abi]))
+    logs = read_logs(log_path(here, variant.label))
+    before = logs if isinstance(logs, BuildLogs) else None
+    label = str(variant.label)
+    return tuple(
+        explanation(label, unit, now, before, cached=False, made=False, is_link=False)
+        for unit in units
+        if unit in now.actions
+    )
+
+
 def _cached(here: Invocation, variant: Variant) -> frozenset[str]:
     """The units whose objects the cache has, and the links whose files it has."""
     objects = {here.runtimes.stored_name(one.object): one for one in compiles_of(variant)}

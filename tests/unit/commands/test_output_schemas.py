@@ -31,6 +31,7 @@ from orchestrator.compilers.capabilities import Capabilities
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.report.canonical import to_json
 from orchestrator.report.coverage import ModelCoverage
+from orchestrator.report.events import Event, last_events
 from orchestrator.report.explanation import Difference, Explanation
 from orchestrator.report.table import BuildReport, Engine, Exported
 from orchestrator.size.attribution import Asked, Attribution, Share
@@ -417,6 +418,25 @@ def test_what_size_prints_of_two_builds(
     )
     assert run(workspace, "size", *paths, "--growth", "1 parsec") == 1
     assert "not a size, such as 20kB: '1 parsec'" in capsys.readouterr().err
+
+
+def test_what_explain_prints_of_the_last_build(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(workspace, "explain", "--last", "--json") == 1
+    out = capsys.readouterr().out
+    assert faults("failure", out) == []
+    assert json.loads(out)["error"]["code"] == "NO_LAST_BUILD"
+    assert run(workspace, "explain") == 1
+    assert "error: there is nothing to explain\n" in capsys.readouterr().err
+    events = (Event("begun", 0.0, said="//apps/camera:a"), Event("stage", 1.0, "plan", 1.0))
+    kept = last_events(workspace / ".orchestrator")
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("".join(one.line() for one in events))
+    assert run(workspace, "explain", "--last", "--json") == 0
+    assert faults("explain", capsys.readouterr().out) == []
+    assert run(workspace, "explain", "--last") == 0
+    assert capsys.readouterr().out == "the last build: //apps/camera:a\n      1.00 s  plan\n"
 
 
 def test_what_explain_prints(
