@@ -22,7 +22,7 @@ from orchestrator.report.size import By, sizes_json, sizes_text
 from orchestrator.report.size_changes import as_json, markdown, text
 from orchestrator.size.changes import Comparison, compared, grown
 from orchestrator.system.workspace_lock import cache_in_use
-from orchestrator.values.config import parse_size
+from orchestrator.values.config.forms import parse_size
 
 NAME = "size"
 HELP = """\

@@ -26,7 +26,7 @@ from orchestrator.build.explaining.actions import changes_of, log_actions
 from orchestrator.build.explaining.engines import engines_of
 from orchestrator.build.explaining.kept_sizes import sizes_in
 from orchestrator.build.explaining.size import measure, record_of
-from orchestrator.build.planning.plan import Variant, apps_of, compiles_of, plan_variants
+from orchestrator.build.planning.plan import Variant, compiles_of, plan_variants
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
