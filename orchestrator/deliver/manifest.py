@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import read_text
+from orchestrator.values.config.app import JavaApi
 from orchestrator.values.config.forms import ABI, GROUP, IDENTIFIER, NAME, PACKAGE, SHA256, VERSION
 from orchestrator.values.config.toolchain import Processor, System
 from orchestrator.values.forms import Class, Dtype, Feature, Operator, Tag
@@ -226,6 +227,8 @@ class Manifest(_Fact):
     package_name: str = Field(pattern=PACKAGE)
     # None: the app's Java package.
     maven_group: Annotated[str, Field(pattern=GROUP)] | None = None
+    # What an AAR has beside the app's own Java API.
+    java_api: JavaApi | None = None
     system: System
     processor: Processor
     for_release: bool

@@ -53,6 +53,7 @@ from orchestrator.deliver.manifest import (
 )
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.folders import MARKER
+from orchestrator.values.config.app import JavaApi
 from orchestrator.values.config.toolchain import Processor, System
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.packages import library_name
@@ -116,6 +117,7 @@ class DeliverInputs:
     beside: tuple[Path, ...] = ()
     kernels: KernelsFact | None = None
     maven_group: str | None = None
+    java_api: JavaApi | None = None
     threads: int = 1
     model_files: Mapping[str, bytes | Path] = field(default_factory=dict)
 
@@ -274,6 +276,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         version=inputs.version,
         package_name=inputs.package_name,
         maven_group=inputs.maven_group,
+        java_api=inputs.java_api,
         system=inputs.system,
         processor=inputs.processor,
         for_release=inputs.for_release,

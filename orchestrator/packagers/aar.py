@@ -8,7 +8,7 @@
                                     C++ code links against, which brings the first along
 
     AndroidManifest.xml, R.txt, proguard.txt
-    classes.jar                     the Java API (see `aar_java`)
+    classes.jar                     the Java API, and PyTorch Android's with `java_api` (`aar_java`)
     jni/<abi>/*.so                  what goes into an app
     assets/<app>_libtorch/models/   the app's models, where it delivers them
     prefab/                         what C and C++ code links against (see `aar_prefab`)
@@ -108,7 +108,9 @@ def pack(deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str]) -> 
         _check(variant)
     manifests = [variant.delivery.manifest for variant in variants]
     compiler = _java_compiler(env)
-    sources = java_sources(manifests[0].app, _library_name(variants[0]))
+    abis = [variant.abi for variant in variants]
+    first = manifests[0]
+    sources = java_sources(first.app, _library_name(variants[0]), abis, first.java_api)
     # Both the AAR and the repository hold them.
     classes = cache(lambda: compile_java(sources, compiler) if compiler else ())
     parts = _Parts(variants, sources, compiler, classes, _version(manifests, compiler))
@@ -275,7 +277,7 @@ def _texts(parts: _Parts, namespace: str) -> Iterator[File]:
 def _java_side(parts: _Parts) -> Iterator[File]:
     """What an app runs."""
     package = java_package(parts.manifest.app)
-    yield File("proguard.txt", _KEPT.format(package=package).encode())
+    yield File("proguard.txt", KEPT.format(package=package).encode())
     yield File("classes.jar", jar(parts.classes()))
     yield from _jni(parts.variants)
     yield from _assets(parts.variants[0])
@@ -304,7 +306,7 @@ _ANDROID_MANIFEST: Final = """\
 
 </manifest>
 """
-_KEPT: Final = """\
+KEPT: Final = """\
 # Native code binds the methods of this class by their names, and calls one of them.
 -keep class {package}.Native {{ *; }}
 """

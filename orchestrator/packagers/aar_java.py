@@ -6,7 +6,11 @@ library to the other, which would crash, a type error.
 
 The sources (`native/java/libtorch/app`) are plain Java in the package `libtorch.app`, so that every
 tool can read them. This module substitutes the package's name, and renders one class: the name of
-the app's native library.
+the app's native library, and the ABIs that there are.
+
+With `java_api: org.pytorch`, the classes of PyTorch Android come beside them (`native/java/org`):
+these have one name in all apps. They are compiled against declarations of Android's classes
+(`native/java/declarations`), so that no Android SDK is needed; nothing of those is packed.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import io
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,8 +29,12 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.zips import write_zip
 from orchestrator.system.process import LOCAL, Command, CommandRunner
 from orchestrator.system.templates import environment
+from orchestrator.values.config import JavaApi
 
-SOURCES: Final = Path(__file__).parents[1] / "native/java/libtorch/app"
+_JAVA: Final = Path(__file__).parents[1] / "native/java"
+SOURCES: Final = _JAVA / "libtorch/app"
+_ANDROID: Final = _JAVA / "declarations"
+_API_FOLDERS: Final[Mapping[JavaApi, Path]] = {"org.pytorch": _JAVA / "org"}
 # What Android's tools take from every JDK since 9.
 RELEASE: Final = 8
 _PACKAGE: Final = re.compile(r"\blibtorch\.app\b")
@@ -70,17 +78,25 @@ def java_package(app: str) -> str:
     return f"libtorch.{name}_" if _RESERVED.fullmatch(name) else f"libtorch.{name}"
 
 
-def java_sources(app: str, library: str) -> tuple[File, ...]:
-    """The sources for an app, by path in a jar; `library` is what System.loadLibrary takes."""
+def java_sources(
+    app: str, library: str, abis: Sequence[str], api: JavaApi | None = None
+) -> tuple[File, ...]:
+    """The sources for an app, by path in a jar; `library` is what System.loadLibrary takes, `abis`
+    are Android's names of those that it is made for, `api` is another library's API beside."""
     package = java_package(app)
+    folder = package.replace(".", "/")
+    found = {f"{folder}/{path.name}": path for path in SOURCES.glob("*.java")}
+    if api is not None:
+        files = _API_FOLDERS[api].rglob("*.java")
+        found |= {path.relative_to(_JAVA).as_posix(): path for path in files}
     texts = {
-        path.name: _PACKAGE.sub(package, path.read_text(encoding="utf-8"))
-        for path in sorted(SOURCES.glob("*.java"))
+        name: _PACKAGE.sub(package, path.read_text(encoding="utf-8"))
+        for name, path in found.items()
     }
     template = environment("orchestrator.packagers").get_template("App.java.j2")
-    texts["App.java"] = template.render(package=package, app=app, library=library)
-    folder = package.replace(".", "/")
-    return tuple(File(f"{folder}/{name}", texts[name].encode()) for name in sorted(texts))
+    facts = {"package": package, "app": app, "library": library, "abis": abis}
+    texts[f"{folder}/App.java"] = template.render(**facts)
+    return tuple(File(name, texts[name].encode()) for name in sorted(texts))
 
 
 def find_java_compiler(
@@ -111,7 +127,9 @@ def compile_java(
             path.parent.mkdir(parents=True, exist_ok=True)
             source.write(path)
             paths.append(str(path.relative_to(folder)))
-        argv = [compiler.program, *_FLAGS, "-d", "out", *paths]
+        # with -implicit:none: what is found there is not compiled
+        declared = ("-sourcepath", str(_ANDROID))
+        argv = [compiler.program, *_FLAGS, *declared, "-d", "out", *paths]
         done = runner.run(Command(argv, None, folder))
         if done.code != 0:
             raise JavaCompileError(

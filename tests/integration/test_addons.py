@@ -19,9 +19,9 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from guide import agrees, rough, shown
 from locale_symbols import ALLOWED, BY_LOCALE, imported
+from java_programs import PROGRAMS as JAVA_PROGRAMS
+from java_programs import Programs, compile_jni
 from real import EACH_RUNTIME, ROOT, V1_13, V2_6, orchestrator, workspace_copy
-from test_java import PROGRAMS as JAVA_PROGRAMS
-from test_java import Programs, compile_jni
 
 from orchestrator.binary.elf import exported_symbols
 from orchestrator.binary.elf_symbols import needed_libraries

@@ -1,47 +1,32 @@
 """The Java API for real, on the host's JVM: the AAR's Java and JNI sources, delivered libraries.
 
-On Android the JNI objects are part of the app's library; here they are a library of their own
-beside the delivered one, which is the same code over the same C API. The JVM checks every call of
-JNI (`-Xcheck:jni`).
+How they come together: `java_programs`.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import struct
-import subprocess
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import crafted
 import pytest
 import yaml
 import zstandard
+from java_programs import PROGRAMS, Programs
 from real import ROOT, models_of
 from test_app_samples import MODELS
 from test_calls import taking
-from zig_tool import zig
 
 from orchestrator.deliver.app_samples import java_class
-from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import ModelFact, read_manifest
-from orchestrator.packagers.aar_java import (
-    JavaCompiler,
-    compile_java,
-    find_java_compiler,
-    java_package,
-    java_sources,
-)
+from orchestrator.packagers.aar_java import java_package
 from orchestrator.values.methods import Call
 from orchestrator.verify.compare import compare_results
 
 pytestmark = pytest.mark.real
 
-NATIVE = ROOT / "orchestrator/native"
-PROGRAMS = Path(__file__).parent / "consumers/java"
-JAVA_FLAGS = ("--release", "8", "-Xlint:all", "-Xlint:-options", "-Werror", "-proc:none")
 # what the class in the README prints, by app and model
 FIRST_CALLS = {
     "assistant": {"replies": "Tensor(FLOAT32, [1, 96])"},
@@ -73,115 +58,6 @@ GIVEN_BACK = {
 APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
 
 
-def compile_jni(source: str, target: Path, *flags: str) -> Path:
-    """A JNI source as an object."""
-    zig(
-        *("c++", "-std=gnu++17", "-Os", "-g0", "-fPIC", "-Wall", "-Wextra", "-Werror", *flags),
-        *(f"-I{NATIVE / 'capi'}", "-c", NATIVE / f"jni/{source}.cpp", "-o", target),
-    )
-    return target
-
-
-@dataclass
-class Programs:
-    """Java programs over the delivered libraries of apps.
-
-    folder    where all of it lies
-    built     the delivered apps
-    natives   the object of the JNI source that all apps share
-    compiled  app -> a folder of classes, with the app's JNI library beside them: its Java API and
-              our programs `each`, compiled once for all tests
-    """
-
-    folder: Path
-    built: Path
-    compiler: JavaCompiler
-    natives: Path
-    compiled: dict[str, Path] = field(default_factory=dict)
-
-    def of(self, app: str) -> Path:
-        if app not in self.compiled:
-            self.compiled[app] = self._compile(app)
-        return self.compiled[app]
-
-    def _compile(self, app: str) -> Path:
-        folder = self.folder / app
-        folder.mkdir()
-        self._jni_library(folder, app)
-        sources = [*java_sources(app, f"{app}_torch_jni")]
-        for program in PROGRAMS.glob("each/*.java"):
-            text = program.read_text().replace("libtorch.app", java_package(app))
-            path = f"{java_package(app).replace('.', '/')}/{program.name}"
-            sources.append(File(path, text.encode()))
-        for file in compile_java(sources, self.compiler):
-            (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
-            file.write(folder / file.path)
-        return folder
-
-    def _jni_library(self, folder: Path, app: str) -> None:
-        """Our JNI sources as a library over an app's delivered one."""
-        exports = folder / "exports.map"
-        exports.write_text("{ global: JNI_OnLoad; local: *; };\n")
-        package = java_package(app).replace(".", "/")
-        define = f'-DLTA_JNI_PACKAGE="{package}"'
-        on_load = compile_jni("on_load", folder / "on_load.o", define)
-        delivered = self.built / app / f"linux-x86_64/lib/lib{app}_torch.so"
-        zig(
-            *("c++", "-shared", "-O2", f"-Wl,--version-script={exports}", "-Wl,-z,defs"),
-            *(self.natives, on_load, delivered, "-o", folder / f"lib{app}_torch_jni.so"),
-        )
-
-    def run(
-        self,
-        apps: list[str],
-        main: str,
-        *arguments: str | Path,
-        beside: Path | None = None,
-    ) -> subprocess.CompletedProcess[str]:
-        """Runs the class `main` of some apps' classes, or of the folder `beside`."""
-        folders = [self.of(app) for app in apps]
-        libraries = os.pathsep.join(str(self.built / app / "linux-x86_64/lib") for app in apps)
-        return subprocess.run(
-            [
-                str(Path(self.compiler.program).with_name("java")),
-                *("-Xcheck:jni", f"-Djava.library.path={_path(folders)}"),
-                # all of the heap from the start, so that what grows is native
-                *("-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch"),
-                *("-cp", _path([*folders, *([beside] if beside else [])])),
-                *(main, *map(str, arguments)),
-            ],
-            env={**os.environ, "LD_LIBRARY_PATH": libraries},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def compile_beside(self, folder: Path, apps: list[str], *sources: Path) -> None:
-        """Compiles sources that use the apps' APIs, into `folder`."""
-        subprocess.run(
-            [
-                # short: the second compiler of the JVM would cost more than it saves
-                *(self.compiler.program, "-J-XX:TieredStopAtLevel=1", *JAVA_FLAGS),
-                *("-cp", _path([self.of(app) for app in apps]), "-d", str(folder)),
-                *map(str, sources),
-            ],
-            check=True,
-        )
-
-
-def _path(folders: list[Path]) -> str:
-    return os.pathsep.join(map(str, folders))
-
-
-@pytest.fixture(scope="module")
-def programs(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    compiler = find_java_compiler(os.environ)
-    assert compiler, "the Java API needs a JDK: apt-get install default-jdk-headless"
-    folder = tmp_path_factory.mktemp("java")
-    natives = compile_jni("natives", folder / "natives.o")
-    return Programs(folder, built, compiler, natives)
-
-
 @pytest.mark.parametrize("app", APPS)
 def test_the_models_give_what_was_recorded(programs: Programs, app: str) -> None:
     config = yaml.safe_load((ROOT / "apps" / app / "app.yaml").read_text())
@@ -201,6 +77,16 @@ def test_the_api_keeps_its_promises(programs: Programs) -> None:
     ran = programs.run(["camera"], "libtorch.camera.Checks", model)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (PROGRAMS / "expected.txt").read_text()
+
+
+def test_a_device_that_the_library_is_not_made_for(programs: Programs) -> None:
+    ran = programs.run(["camera"], "libtorch.camera.Absent", natives=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines()[::2] == ["false", "false"]
+    assert ran.stdout.splitlines()[1].startswith(
+        "libcamera_torch_jni.so is not available on this device, whose ABIs are [amd64]; it is made"
+        " for [arm64-v8a, x86_64] (Libtorch.isAvailable() tells it without an error): "
+    )
 
 
 def test_two_apps_in_one_process(programs: Programs, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> Deli
         version=app.config.version,
         package_name=app.package_name,
         maven_group=app.maven_group,
+        java_api=app.config.java_api,
         system=toolchain.config.system,
         processor=toolchain.config.processor,
         shared_library=shared,

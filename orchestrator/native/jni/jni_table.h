@@ -22,6 +22,7 @@ class LongArrayBody : public ArrayBody {};
 class ObjectArrayBody : public ArrayBody {};
 
 using Object = ObjectBody*;
+using Buffer = Object; // a java.nio.Buffer of any kind, where a signature says so
 using Class = ClassBody*;
 using Array = ArrayBody*;
 using ByteArray = ByteArrayBody*;

@@ -20,6 +20,7 @@ namespace {
 
 using jni::Array;
 using jni::Boolean;
+using jni::Buffer;
 using jni::Byte;
 using jni::ByteArray;
 using jni::Class;
@@ -165,10 +166,11 @@ LongArray longs_of(Env* env, const Long* items, size_t size) {
   return array;
 }
 
-// Where `size` bytes from `offset` on lie in a direct buffer; where they do not, Java has thrown.
-char* place_in(Env* env, Class self, Object buffer, Long offset, Long size) {
+// Where `size` bytes from `offset` on lie in a direct buffer, which counts its capacity in elements of
+// `unit` bytes; where they do not, Java has thrown.
+char* place_in(Env* env, Class self, Object buffer, Long offset, Long size, Int unit = 1) {
   char* address = env->direct_address(buffer);
-  const Long capacity = env->direct_capacity(buffer);
+  const Long capacity = env->direct_capacity(buffer) * unit;
   if (address == nullptr || offset < 0 || size < 0 || size > capacity || offset > capacity - size) {
     fail(env, self, LTA_INVALID_ARGUMENT, "the buffer is not direct, or is too short", "");
     return nullptr;
@@ -442,13 +444,22 @@ void give_back(void* context) {
   std::free(loan);
 }
 
-Long tensor_over(Env* env, Class self, Int dtype, LongArray shape, Object data, Long offset,
-                 Long nbytes) {
+// No strides: row-major order.
+Long tensor_over(Env* env, Class self, Int dtype, LongArray shape, LongArray strides, Buffer data,
+                 Int unit, Long offset, Long nbytes) {
   const Longs sizes(env, self, shape);
   if (!sizes.valid()) {
     return 0;
   }
-  char* address = place_in(env, self, data, offset, nbytes);
+  const Longs steps(env, self, strides);
+  if (!steps.valid()) {
+    return 0;
+  }
+  if (steps.size() != 0 && steps.size() != sizes.size()) {
+    fail(env, self, LTA_INVALID_ARGUMENT, "there must be as many strides as sizes", "");
+    return 0;
+  }
+  char* address = place_in(env, self, data, offset, nbytes, unit);
   if (address == nullptr) {
     return 0;
   }
@@ -471,8 +482,9 @@ Long tensor_over(Env* env, Class self, Int dtype, LongArray shape, Object data, 
     std::free(loan);
     return 0;
   }
-  lta_value* tensor = lta_tensor_borrow(lta_dtype(dtype), sizes.size(), sizes.items(), nullptr,
-                                        address, size_t(nbytes), give_back, loan);
+  lta_value* tensor = lta_tensor_borrow(lta_dtype(dtype), sizes.size(), sizes.items(),
+                                        steps.size() != 0 ? steps.items() : nullptr, address,
+                                        size_t(nbytes), give_back, loan);
   return new_value(env, self, tensor);
 }
 
@@ -493,14 +505,15 @@ Long tensor_quantized(Env* env, Class self, Int dtype, LongArray shape, Object d
                                              elements, size_t(nbytes), scale, zero_point));
 }
 
-// dtype, bytes of all elements, whether quantised, then the shape.
+// dtype, bytes of all elements, whether quantised, then the shape, then the strides.
 LongArray tensor_info(Env* env, Class self, Long value) {
   lta_tensor_info info;
   if (!check(env, self, lta_tensor_describe(value_of(value), &info))) {
     return nullptr;
   }
-  const LongArray result = env->new_longs(Size(3 + info.ndim));
-  Long* facts = result ? static_cast<Long*>(std::malloc((3 + info.ndim) * sizeof(Long))) : nullptr;
+  const size_t count = 3 + 2 * info.ndim;
+  const LongArray result = env->new_longs(Size(count));
+  Long* facts = result ? static_cast<Long*>(std::malloc(count * sizeof(Long))) : nullptr;
   if (facts == nullptr) {
     fail(env, self, LTA_OUT_OF_MEMORY, "out of memory", "");
     return nullptr;
@@ -510,8 +523,9 @@ LongArray tensor_info(Env* env, Class self, Long value) {
   facts[2] = info.is_quantized;
   for (size_t i = 0; i < info.ndim; ++i) {
     facts[3 + i] = info.shape[i];
+    facts[3 + info.ndim + i] = info.strides[i];
   }
-  env->write(result, Size(3 + info.ndim), facts);
+  env->write(result, Size(count), facts);
   std::free(facts);
   return result;
 }
@@ -520,6 +534,34 @@ void tensor_read(Env* env, Class self, Long value, Object target, Long offset, L
   char* elements = place_in(env, self, target, offset, nbytes);
   if (elements != nullptr) {
     check(env, self, lta_tensor_read(value_of(value), elements, size_t(nbytes)));
+  }
+}
+
+// Whether all elements lie between the first and the last, without a gap.
+bool without_gaps(const lta_tensor_info& info) {
+  size_t span = 1;
+  for (size_t i = 0; i < info.ndim; ++i) {
+    if (info.shape[i] != 0) {
+      span += size_t(info.shape[i] - 1) * size_t(info.strides[i]);
+    }
+  }
+  return info.numel == 0 || (info.data != nullptr && span == info.numel);
+}
+
+// The elements as they lie in memory.
+void tensor_read_stored(Env* env, Class self, Long value, Object target, Long offset, Long nbytes) {
+  lta_tensor_info info;
+  if (!check(env, self, lta_tensor_describe(value_of(value), &info))) {
+    return;
+  }
+  if (!without_gaps(info) || size_t(nbytes) != info.nbytes) {
+    fail(env, self, LTA_INVALID_ARGUMENT,
+         "the tensor's elements do not lie one behind the other in memory", "");
+    return;
+  }
+  char* elements = place_in(env, self, target, offset, nbytes);
+  if (elements != nullptr && nbytes != 0) {
+    std::memcpy(elements, info.data, size_t(nbytes));
   }
 }
 
@@ -577,10 +619,11 @@ bool lta_jni_register(Env* env, Class natives) {
       {"item", "(JJ)J", address_of(item)},
       {"find", "(JJ)J", address_of(find)},
       {"entry", "(JJ)[J", address_of(entry)},
-      {"tensorOver", "(I[JLjava/nio/ByteBuffer;JJ)J", address_of(tensor_over)},
+      {"tensorOver", "(I[J[JLjava/nio/Buffer;IJJ)J", address_of(tensor_over)},
       {"tensorQuantized", "(I[JLjava/nio/ByteBuffer;JJJJ)J", address_of(tensor_quantized)},
       {"tensorInfo", "(J)[J", address_of(tensor_info)},
       {"tensorRead", "(JLjava/nio/ByteBuffer;JJ)V", address_of(tensor_read)},
+      {"tensorReadStored", "(JLjava/nio/ByteBuffer;JJ)V", address_of(tensor_read_stored)},
       {"tensorQuantization", "(J)[J", address_of(tensor_quantization)},
   };
   const Int count = Int(sizeof methods_of_native / sizeof methods_of_native[0]);

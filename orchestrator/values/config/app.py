@@ -60,6 +60,8 @@ _INPUT_FILES = (".npz", ".json")
 # Names in the table of CPU levels (orchestrator/libraries/data), and what every library has.
 CpuLevel = Literal["baseline", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod", "vfpv4"]
 PackageKind = Literal["tar", "deb", "aar", "xcframework", "wheel"]
+# Another library's Java API that an AAR may have beside its own.
+JavaApi = Literal["org.pytorch"]
 Dtype = Literal["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 Fill = Literal["zeros", "ones", "arange", "uniform", "normal", "randint"]
 
@@ -531,3 +533,10 @@ class AppConfig(Declared):
         None, description="The name of its packages; default: `<app>-libtorch`, with `-` for `_`."
     )
     maven_group: MavenGroup | None = Field(None, description="Overrides the workspace's default.")
+    java_api: JavaApi | None = Field(
+        None,
+        description=(
+            "`org.pytorch`: its AAR also has the classes of PyTorch Android 2.1, over this library."
+            " An APK can contain one such AAR."
+        ),
+    )

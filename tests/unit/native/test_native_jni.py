@@ -17,6 +17,7 @@ from zig_tool import HOST_TARGET, zig
 
 from orchestrator.deliver.files import File
 from orchestrator.execute.ninja_file import Tools, ninja_text
+from orchestrator.packagers.aar import KEPT
 from orchestrator.packagers.aar_java import (
     JavaCompiler,
     compile_java,
@@ -28,6 +29,7 @@ from orchestrator.plan.variant import VariantSpec
 from orchestrator.values.action import ActionGraph
 from orchestrator.values.config.toolchain import System
 
+ABIS = ("arm64-v8a", "x86_64")
 NATIVE = Path(__file__).parents[3] / "orchestrator/native"
 TABLE = (NATIVE / "jni/jni_table.h").read_text()
 STRICT = ("-std=gnu++17", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c")
@@ -113,11 +115,11 @@ def test_a_source_compiles_without_a_jdk(source: str, target: str, tmp_path: Pat
 # What a type of Java is in a signature, and in our C++.
 JAVA_TYPES = {
     **{"void": "V", "boolean": "Z", "int": "I", "long": "J", "byte[]": "[B", "long[]": "[J"},
-    **{"byte[][]": "[[B", "ByteBuffer": "Ljava/nio/ByteBuffer;"},
+    **{"byte[][]": "[[B", "ByteBuffer": "Ljava/nio/ByteBuffer;", "Buffer": "Ljava/nio/Buffer;"},
 }
 CXX_TYPES = {
     **{"void": "V", "Boolean": "Z", "Int": "I", "Long": "J", "ByteArray": "[B", "LongArray": "[J"},
-    **{"ObjectArray": "[[B", "Object": "Ljava/nio/ByteBuffer;"},
+    **{"ObjectArray": "[[B", "Object": "Ljava/nio/ByteBuffer;", "Buffer": "Ljava/nio/Buffer;"},
 }
 
 
@@ -151,9 +153,29 @@ def test_java_and_cxx_agree_on_every_method() -> None:
     assert len(declared) == cxx.count("address_of(") - 1
 
 
+def test_what_native_code_looks_up_by_name_is_kept() -> None:
+    """R8 renames and removes what no rule keeps: every class, and every member of it."""
+    cxx = "".join(path.read_text() for path in sorted((NATIVE / "jni").glob("*.cpp")))
+    java = "".join(path.read_text() for path in sorted((NATIVE / "java").rglob("*.java")))
+    assert set(re.findall(r"\bfind_class\(([^)]*)\)", cxx)) == {
+        'LTA_JNI_PACKAGE "/Native"',
+        '"[B"',  # the virtual machine's own
+    }
+    # of no other class: a lookup is of `self`, which is Native
+    lookups = re.findall(r"env->static_method\((\w+), \"(\w+)\"", cxx)
+    assert lookups == [("self", "fail")]
+    assert not re.search(r"\b(Get\w*MethodID|Get\w*FieldID)\b", cxx)
+    rules = KEPT.format(package="libtorch.toy")
+    assert re.findall(r"^-keep .*$", rules, re.MULTILINE) == [
+        "-keep class libtorch.toy.Native { *; }"
+    ]
+    # by reflection, Android's own alone
+    assert re.findall(r"Class\.forName\(([^)]*)\)", java) == ['"android.os.Build"']
+
+
 def test_the_numbers_of_the_enums_are_the_c_apis() -> None:
     header = (NATIVE / "capi/libtorch_app.h").read_text()
-    for source in java_sources("toy", "toy_torch"):
+    for source in java_sources("toy", "toy_torch", ABIS):
         name = source.path.rpartition("/")[2].removesuffix(".java")
         prefix = {"Status": "LTA_", "Kind": "LTA_KIND_", "DType": "LTA_"}.get(name)
         if prefix is None:
@@ -169,12 +191,14 @@ def test_the_numbers_of_the_enums_are_the_c_apis() -> None:
 
 def test_the_api_is_documented_and_has_no_warnings(compiler: JavaCompiler, tmp_path: Path) -> None:
     paths = []
-    for source in java_sources("toy", "toy_torch"):
+    for source in java_sources("toy", "toy_torch", ABIS, "org.pytorch"):
         path = tmp_path / source.path
         path.parent.mkdir(parents=True, exist_ok=True)
         source.write(path)
         paths.append(str(path))
     flags = ["--release", "8", "-Xlint:all", "-Xlint:-options", "-Xdoclint:all/protected"]
+    flags += ["-Xdoclint/package:libtorch.*,org.pytorch.*", "-implicit:none"]
+    flags += ["-sourcepath", str(NATIVE / "java/declarations")]
     done = subprocess.run(
         [compiler.program, *flags, "-Werror", "-d", str(tmp_path / "out"), *paths],
         capture_output=True,
@@ -188,7 +212,7 @@ def test_the_guides_java_compiles(compiler: JavaCompiler) -> None:
     page = (NATIVE.parents[1] / "docs/guide/use-the-aar.md").read_text()
     (text,) = re.findall(r"^```java\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     guide = File("Classifier.java", text.encode())
-    compiled = compile_java([*java_sources("camera", "camera_torch"), guide], compiler)
+    compiled = compile_java([*java_sources("camera", "camera_torch", ABIS), guide], compiler)
     assert "Classifier.class" in {file.path for file in compiled}
 
 

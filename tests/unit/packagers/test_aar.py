@@ -39,6 +39,7 @@ from orchestrator.packagers.aar_java import (
 from orchestrator.values.config.toolchain import Processor
 
 GOLDEN = toy.GOLDEN / "aar"
+ABIS = ("arm64-v8a", "armeabi-v7a", "x86_64")
 PAGES = "-Wl,-z,max-page-size=16384"
 # Android's library: the toy's C API, and what the virtual machine calls.
 LIBRARY = """
@@ -155,7 +156,7 @@ def test_what_an_aar_holds(usual: tuple[Path, ...], golden: Golden) -> None:
     ]
     assert {name: text.decode() for name, text in members(sources).items()} == {
         file.path: file.content.decode()
-        for file in java_sources("toy", "toy_torch")
+        for file in java_sources("toy", "toy_torch", ABIS)
         if isinstance(file.content, bytes)
     }
 
@@ -463,7 +464,7 @@ def test_four_kilobytes_are_enough_for_32_bits(tmp_path: Path) -> None:
 )
 def test_the_java_package_of_an_app(app: str, package: str) -> None:
     assert java_package(app) == package
-    for file in java_sources(app, "x_torch"):
+    for file in java_sources(app, "x_torch", ABIS):
         assert isinstance(file.content, bytes)
         assert file.path.startswith(package.replace(".", "/") + "/")
         assert "libtorch.app" not in file.content.decode().replace(package, "")
@@ -494,7 +495,9 @@ def test_where_javac_is_looked_for(tmp_path: Path) -> None:
 def test_a_javac_that_is_too_old(tmp_path: Path) -> None:
     old = program(tmp_path, "echo 'error: invalid flag: --release' >&2; exit 2")
     with pytest.raises(JavaCompileError) as caught:
-        compile_java(java_sources("toy", "toy_torch"), JavaCompiler(str(old), "javac 1.8.0_402"))
+        compile_java(
+            java_sources("toy", "toy_torch", ABIS), JavaCompiler(str(old), "javac 1.8.0_402")
+        )
     assert caught.value.render() == (
         "error: the Java API does not compile\n"
         "  expected: a JDK since 9, whose javac knows --release 8\n"

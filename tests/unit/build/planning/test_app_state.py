@@ -53,6 +53,7 @@ OTHER: Mapping[str, Any] = MappingProxyType(
         "version": "3.0.0",
         "package_name": "other",
         "maven_group": "org.other",
+        "java_api": "org.pytorch",
     }
 )
 # And of each field of a request.

@@ -5,6 +5,21 @@ public final class Libtorch {
   private Libtorch() {}
 
   /**
+   * Whether the native library can be used on this device: it is not, where the app's package has none for the device's
+   * ABI. Everything else of this API throws an {@link UnsatisfiedLinkError} then, which names the ABIs that there are.
+   *
+   * @return whether it is loaded, or could be now
+   */
+  public static boolean isAvailable() {
+    try {
+      Native.threads();
+      return true;
+    } catch (LinkageError unavailable) {
+      return false;
+    }
+  }
+
+  /**
    * The runtime.
    *
    * @return such as "PyTorch 1.13.1, bytecode 4 to 9"

@@ -1,7 +1,9 @@
 package libtorch.app;
 
+import java.nio.Buffer;
 import java.nio.ByteBuffer;
 import java.nio.charset.Charset;
+import java.util.Arrays;
 
 /**
  * The C API, one method each. Handles are longs; text is UTF-8; a double is passed as its bits.
@@ -13,10 +15,30 @@ final class Native {
   private static final Charset UTF_8 = Charset.forName("UTF-8");
 
   static {
-    System.loadLibrary(App.LIBRARY);
+    try {
+      System.loadLibrary(App.LIBRARY);
+    } catch (UnsatisfiedLinkError cause) {
+      UnsatisfiedLinkError told = new UnsatisfiedLinkError(unavailable(cause.getMessage()));
+      told.initCause(cause);
+      throw told;
+    }
   }
 
   private Native() {}
+
+  private static String unavailable(String reason) {
+    return "lib" + App.LIBRARY + ".so is not available on this device, whose ABIs are " + Arrays.toString(deviceAbis())
+        + "; it is made for " + Arrays.toString(App.ABIS) + " (Libtorch.isAvailable() tells it without an error): " + reason;
+  }
+
+  /** {@code android.os.Build.SUPPORTED_ABIS}, which only Android has. */
+  private static Object[] deviceAbis() {
+    try {
+      return (Object[]) Class.forName("android.os.Build").getField("SUPPORTED_ABIS").get(null);
+    } catch (ReflectiveOperationException notAndroid) {
+      return new Object[] {System.getProperty("os.arch")};
+    }
+  }
 
   static byte[] bytes(String text) {
     return text.getBytes(UTF_8);
@@ -95,7 +117,8 @@ final class Native {
 
   static native long[] entry(long value, long index);
 
-  static native long tensorOver(int dtype, long[] shape, ByteBuffer direct, long offset, long nbytes);
+  static native long tensorOver(
+      int dtype, long[] shape, long[] strides, Buffer direct, int unit, long offset, long nbytes);
 
   static native long tensorQuantized(
       int dtype, long[] shape, ByteBuffer direct, long offset, long nbytes, long scaleBits, long zeroPoint);
@@ -103,6 +126,8 @@ final class Native {
   static native long[] tensorInfo(long value);
 
   static native void tensorRead(long value, ByteBuffer direct, long offset, long nbytes);
+
+  static native void tensorReadStored(long value, ByteBuffer direct, long offset, long nbytes);
 
   static native long[] tensorQuantization(long value);
 }

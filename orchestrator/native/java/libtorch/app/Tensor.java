@@ -1,9 +1,16 @@
 package libtorch.app;
 
+import java.nio.Buffer;
 import java.nio.BufferOverflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.DoubleBuffer;
+import java.nio.FloatBuffer;
+import java.nio.IntBuffer;
+import java.nio.LongBuffer;
 import java.nio.ReadOnlyBufferException;
+import java.nio.ShortBuffer;
 import java.util.Arrays;
 
 /**
@@ -14,6 +21,8 @@ import java.util.Arrays;
  * #read}. An empty shape is that of a tensor with one element and no dimension.
  */
 public final class Tensor extends Value {
+  private static final long[] ROW_MAJOR = {};
+
   Tensor(long address) {
     super(address, Kind.TENSOR);
   }
@@ -32,11 +41,62 @@ public final class Tensor extends Value {
    * @throws LibtorchException if shape and data do not fit, or the position is not aligned for the dtype
    */
   public static Tensor over(DType dtype, ByteBuffer data, long... shape) {
+    return over(dtype, (Buffer) data, shape, ROW_MAJOR);
+  }
+
+  /**
+   * A tensor over memory of a direct buffer of any kind, whose elements lie in the order that the strides tell: a picture
+   * [1, 3, height, width] of interleaved pixels ("channels last") has the strides [3 * height * width, 1, 3 * width, 3].
+   *
+   * @param dtype as in {@link #over(DType, ByteBuffer, long...)}
+   * @param data likewise; a {@link java.nio.FloatBuffer}, an {@link java.nio.IntBuffer} and so on count position and
+   *     limit in elements of their own
+   * @param shape sizes of the dimensions
+   * @param strides of the dimensions, in elements: from one element to the next
+   * @return a new tensor
+   * @throws LibtorchException if shape, strides and data do not fit, or the position is not aligned for the dtype
+   */
+  public static Tensor over(DType dtype, Buffer data, long[] shape, long[] strides) {
     if (data.isReadOnly()) {
       throw new ReadOnlyBufferException();
     }
-    requireDirect(dtype, data);
-    return new Tensor(Native.tensorOver(dtype.ordinal(), shape, data, data.position(), data.remaining()));
+    int unit = unit(data);
+    requireDirect(dtype, data, unit);
+    long offset = (long) data.position() * unit;
+    long bytes = (long) data.remaining() * unit;
+    // clones, since native code takes no null
+    return new Tensor(
+        Native.tensorOver(dtype.ordinal(), shape.clone(), strides.clone(), data, unit, offset, bytes));
+  }
+
+  /** How many bytes an element of a buffer has. */
+  private static int unit(Buffer data) {
+    if (data instanceof ByteBuffer) {
+      return 1;
+    }
+    if (data instanceof ShortBuffer || data instanceof CharBuffer) {
+      return 2;
+    }
+    return data instanceof IntBuffer || data instanceof FloatBuffer ? 4 : 8;
+  }
+
+  private static ByteOrder order(Buffer data) {
+    if (data instanceof ByteBuffer) {
+      return ((ByteBuffer) data).order();
+    }
+    if (data instanceof FloatBuffer) {
+      return ((FloatBuffer) data).order();
+    }
+    if (data instanceof LongBuffer) {
+      return ((LongBuffer) data).order();
+    }
+    if (data instanceof IntBuffer) {
+      return ((IntBuffer) data).order();
+    }
+    if (data instanceof DoubleBuffer) {
+      return ((DoubleBuffer) data).order();
+    }
+    return data instanceof ShortBuffer ? ((ShortBuffer) data).order() : ((CharBuffer) data).order();
   }
 
   /**
@@ -51,20 +111,20 @@ public final class Tensor extends Value {
    * @throws LibtorchException with {@link Status#MISSING_OPERATOR} in a library whose models take no such input
    */
   public static Tensor quantized(DType dtype, double scale, long zeroPoint, ByteBuffer data, long... shape) {
-    requireDirect(dtype, data);
+    requireDirect(dtype, data, 1);
     long bits = Double.doubleToRawLongBits(scale);
     return new Tensor(
         Native.tensorQuantized(
             dtype.ordinal(), shape, data, data.position(), data.remaining(), bits, zeroPoint));
   }
 
-  private static void requireDirect(DType dtype, ByteBuffer data) {
+  private static void requireDirect(DType dtype, Buffer data, int unit) {
     if (!data.isDirect()) {
       throw new IllegalArgumentException("the buffer is not direct: use Tensor.allocate");
     }
-    if (dtype.size() > 1 && data.order() != ByteOrder.nativeOrder()) {
+    if (Math.max(dtype.size(), unit) > 1 && order(data) != ByteOrder.nativeOrder()) {
       throw new IllegalArgumentException(
-          "the buffer's byte order is " + data.order() + ": call order(ByteOrder.nativeOrder()) before writing to it");
+          "the buffer's byte order is " + order(data) + ": call order(ByteOrder.nativeOrder()) before writing to it");
     }
   }
 
@@ -198,7 +258,7 @@ public final class Tensor extends Value {
     return over(dtype, bytes, shape);
   }
 
-  // What Native.tensorInfo gives: dtype, bytes, whether quantised, then the shape.
+  // What Native.tensorInfo gives: dtype, bytes, whether quantised, then the shape, then the strides.
   private long[] info() {
     long address = handle.acquire();
     try {
@@ -223,8 +283,21 @@ public final class Tensor extends Value {
    * @return sizes of the dimensions
    */
   public long[] shape() {
+    return shape(info());
+  }
+
+  private static long[] shape(long[] info) {
+    return Arrays.copyOfRange(info, 3, 3 + (info.length - 3) / 2);
+  }
+
+  /**
+   * How the elements lie in memory.
+   *
+   * @return for each dimension how many elements lie between one and the next
+   */
+  public long[] strides() {
     long[] info = info();
-    return Arrays.copyOfRange(info, 3, info.length);
+    return Arrays.copyOfRange(info, 3 + (info.length - 3) / 2, info.length);
   }
 
   /**
@@ -294,6 +367,21 @@ public final class Tensor extends Value {
    * @throws LibtorchException if the elements cannot be read: sparse, or several in a byte
    */
   public void read(ByteBuffer target) {
+    read(target, false);
+  }
+
+  /**
+   * Copies the elements as {@link #read}, but in the order in which they lie in memory, which {@link #strides} tell: a
+   * picture of interleaved pixels stays one.
+   *
+   * @param target as in {@link #read}
+   * @throws LibtorchException if they do not lie there one behind the other, without gaps
+   */
+  public void readStored(ByteBuffer target) {
+    read(target, true);
+  }
+
+  private void read(ByteBuffer target, boolean stored) {
     if (!target.isDirect()) {
       throw new IllegalArgumentException("the buffer is not direct: use Tensor.allocate");
     }
@@ -306,7 +394,11 @@ public final class Tensor extends Value {
       if (bytes > target.remaining()) {
         throw new BufferOverflowException();
       }
-      Native.tensorRead(address, target, target.position(), bytes);
+      if (stored) {
+        Native.tensorReadStored(address, target, target.position(), bytes);
+      } else {
+        Native.tensorRead(address, target, target.position(), bytes);
+      }
       target.position(target.position() + (int) bytes);
     } finally {
       handle.release();
@@ -434,6 +526,6 @@ public final class Tensor extends Value {
   @Override
   public String toString() {
     long[] info = info();
-    return "Tensor(" + DType.of(info[0]) + ", " + Arrays.toString(Arrays.copyOfRange(info, 3, info.length)) + ")";
+    return "Tensor(" + DType.of(info[0]) + ", " + Arrays.toString(shape(info)) + ")";
   }
 }

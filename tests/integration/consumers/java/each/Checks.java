@@ -3,6 +3,8 @@ package libtorch.app;
 import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.FloatBuffer;
+import java.nio.ShortBuffer;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.ArrayList;
@@ -180,6 +182,13 @@ public final class Checks {
         () -> Tensor.over(DType.FLOAT32, ByteBuffer.allocateDirect(4).order(ByteOrder.BIG_ENDIAN), 1));
     ByteBuffer odd = Tensor.allocate(DType.FLOAT32, 2);
     odd.position(1).limit(5);
+    FloatBuffer floats = Tensor.allocate(DType.FLOAT32, 6).asFloatBuffer();
+    thrown("strides", () -> Tensor.over(DType.FLOAT32, floats, new long[] {2, 3}, new long[] {1}));
+    thrown("too far", () -> Tensor.over(DType.FLOAT32, floats, new long[] {2, 3}, new long[] {4, 1}));
+    Tensor gaps = Tensor.over(DType.FLOAT32, floats, new long[] {2, 2}, new long[] {4, 1});
+    thrown("gaps", () -> gaps.readStored(Tensor.allocate(DType.FLOAT32, 4)));
+    FloatBuffer foreign = ByteBuffer.allocateDirect(4).asFloatBuffer();
+    thrown("big-endian floats", () -> Tensor.over(DType.FLOAT32, foreign, new long[] {1}, new long[] {1}));
     thrown("unaligned", () -> Tensor.over(DType.FLOAT32, odd, 1));
     thrown("read-only", () -> Tensor.over(DType.UINT8, Tensor.allocate(DType.UINT8, 4).asReadOnlyBuffer(), 4));
     thrown("quantised without scale", () -> Tensor.over(DType.QINT8, Tensor.allocate(DType.QINT8, 4), 4));
@@ -262,6 +271,18 @@ public final class Checks {
       over.read(target);
       require(target.position() == 12 && target.getInt(8) == 42, "read moves the position");
     }
+    // In an order of its own: columns first.
+    FloatBuffer columns = Tensor.allocate(DType.FLOAT32, 7).asFloatBuffer();
+    columns.put(new float[] {0, 1, 2, 3, 4, 5, 6}).position(1);
+    try (Tensor turned = Tensor.over(DType.FLOAT32, columns, new long[] {2, 3}, new long[] {1, 2})) {
+      require(Arrays.equals(turned.strides(), new long[] {1, 2}), "strides");
+      require(Arrays.equals(turned.toFloatArray(), new float[] {1, 3, 5, 2, 4, 6}), "rows");
+      ByteBuffer target = Tensor.allocate(DType.FLOAT32, 6);
+      turned.readStored(target);
+      require(target.position() == 24 && target.getFloat(4) == 2, "as it lies");
+    }
+    ShortBuffer halves = Tensor.allocate(DType.INT16, 2).asShortBuffer();
+    require(Tensor.over(DType.INT16, halves, new long[] {2}, new long[] {1}).numel() == 2, "shorts");
   }
 
   private static void threads() throws Exception {
