@@ -17,7 +17,7 @@ from elftools.common.exceptions import ELFError, ELFParseError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
-from orchestrator.binary import elf_hardening
+from orchestrator.binary import elf_hardening, elf_pages
 from orchestrator.binary.self_relocation import begins_relocated, is_packed
 from orchestrator.errors import OrchestratorError, Place
 
@@ -52,10 +52,6 @@ class WrongExportsError(OrchestratorError):
 
 class TextRelocationError(OrchestratorError):
     """The library's code is changed when it is loaded, so it cannot be shared or protected."""
-
-
-class SmallAlignmentError(OrchestratorError):
-    """A segment is aligned to less than the system's page."""
 
 
 class UnrelocatedError(OrchestratorError):
@@ -105,6 +101,7 @@ def violations(path: Path, rules: ElfRules) -> tuple[OrchestratorError, ...]:
     """All violations, one error each, not raised; raises only `NotElfError`."""
     elf, dynamic = _open(path.read_bytes(), path)
     found = [rule(elf, dynamic, rules) for rule in _RULES]
+    found.append(elf_pages.fault(elf, rules.page_size))
     found += _hardening(elf, dynamic, rules)
     for error in found:
         if error is not None:
@@ -234,19 +231,6 @@ def _text_relocations(
     )
 
 
-def _alignment(elf: ELFFile, _: DynamicSection, rules: ElfRules) -> OrchestratorError | None:
-    aligns = [int(s["p_align"]) for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
-    least = min(aligns, default=0)
-    if least >= rules.page_size:
-        return None
-    return SmallAlignmentError(
-        "a segment of the library is aligned to less than a page",
-        expected=f"at least {rules.page_size:#x}",
-        seen=f"{least:#x}",
-        hint=f"link with -Wl,-z,max-page-size={rules.page_size}",
-    )
-
-
 def _relocation(elf: ELFFile, _: DynamicSection, rules: ElfRules) -> OrchestratorError | None:
     if rules.relocated == "by loader" or not is_packed(elf) or begins_relocated(elf):
         return None
@@ -285,4 +269,4 @@ def _hardening(
 
 _RULES: Final[
     tuple[Callable[[ELFFile, DynamicSection, ElfRules], OrchestratorError | None], ...]
-] = (_machine, _soname, _needed, _api, _text_relocations, _alignment, _relocation, _run_path)
+] = (_machine, _soname, _needed, _api, _text_relocations, _relocation, _run_path)

@@ -15,6 +15,7 @@ from typing import Final
 from rich.console import Console
 
 from orchestrator.build.planning.model_needs import read_models, unfit, unusable, uses
+from orchestrator.build.shipped.app_package import app_package
 from orchestrator.build.workshop.fetch import is_fetched
 from orchestrator.build.workshop.offers import offers
 from orchestrator.commands.findings import EVERY_BUILD, Finding, Machine, findings
@@ -33,23 +34,37 @@ NAME = "doctor"
 HELP = """\
 Checks this machine for all required and optional tools of the workspace's targets, and the pinned
 PyTorch versions for the apps' models. The exit code is 0 if nothing required is missing, else 1.
---verbose adds the capabilities of each toolchain."""
+--verbose adds the capabilities of each toolchain.
+
+With --apk or --aar it looks into an Android app's package instead, and builds nothing: which
+PyTorch libraries are in it, whether devices with pages of 16 KB load them, and which of its models
+would run in a library of this project. The exit code is 0 if all load and run, else 1."""
 EXAMPLE = """\
 ./orchestrate doctor
 ./orchestrate doctor --verbose
-./orchestrate doctor --json"""
+./orchestrate doctor --json
+./orchestrate doctor --apk app-release.apk"""
 
 _PACKAGES = ("cmake", "ninja", "ziglang")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --json."""
+    """Add --json, and --apk or --aar."""
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    package = parser.add_mutually_exclusive_group()
+    for kind, what in (("apk", "an app's .apk or .aab"), ("aar", "a library's .aar")):
+        package.add_argument(
+            f"--{kind}", dest="package", type=Path, metavar="FILE", help=f"look into {what}"
+        )
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Print the findings; raises what loading the workspace raises."""
+    """Print the findings; raises what loading the workspace, and `app_package`, raise."""
     workspace = load_workspace(context.root, context.env)
+    if arguments.package is not None:
+        report = app_package(arguments.package, workspace)
+        print(report.to_json() if arguments.json else report.text(), end="")
+        return ExitCode.OK if report.well else ExitCode.USER_ERROR
     warn_of_broken(workspace, stderr_logger(arguments.quiet))
     found = (*findings(workspace, _machine(context)), *_runtimes(workspace))
     if arguments.json:

@@ -119,7 +119,7 @@ class _Members:
         self.count += 1
         self.left -= size
         if self.count > MAX_MEMBERS or self.left < 0:
-            raise _too_large(self.place)
+            raise too_large(self.place)
 
     def wants(self, path: str) -> bool:
         """Whether a member is to be looked at: a manifest, or a library that apps link."""
@@ -131,7 +131,7 @@ class _Members:
         """Looks at a member that it wants."""
         name = PurePosixPath(path).name
         if name == MANIFEST:
-            self._manifests_in(path, _bounded(content, size, MAX_MANIFEST, path, self.place))
+            self._manifests_in(path, bounded(content, size, MAX_MANIFEST, path, self.place))
         else:
             self.libraries.setdefault(name, {})[path] = _digests(content, size, path, self.place)
 
@@ -140,7 +140,7 @@ class _Members:
             try:
                 self.manifests.append((path, Manifest.parse(text)))
             except ValidationError as cause:
-                raise _damaged(
+                raise damaged(
                     Place(f"{self.place}!{path}"),
                     "the manifest of a variant, of this version of the orchestrator or an older",
                     _fault(cause),
@@ -162,7 +162,7 @@ class _Members:
         name = PurePosixPath(manifest.library.file).name
         here = self.libraries.get(name, {})
         if wanted is None:
-            raise _damaged(
+            raise damaged(
                 Place(f"{self.place}!{inside}"), f"the digest of {manifest.library.file}", "none"
             )
         for path in sorted(here):
@@ -176,7 +176,7 @@ class _Members:
                 seen=f"the manifest of {manifest.app} for {manifest.abi} alone",
                 hint="name the library's own package: not that of its symbols, headers or sources",
             )
-        raise _damaged(
+        raise damaged(
             Place(f"{self.place}!{min(here)}"),
             f"the library that its manifest is of, sha256 {wanted.sha256}",
             "another one",
@@ -216,7 +216,7 @@ def take_library(one: Packaged, into: Path) -> None:
     digest = hashlib.sha256(into.read_bytes()).hexdigest() if into.is_file() else ""
     wanted = one.manifest.files[one.manifest.library.file].sha256
     if digest != wanted:
-        raise _damaged(members.place, f"sha256 {wanted}", "the package has changed since")
+        raise damaged(members.place, f"sha256 {wanted}", "the package has changed since")
 
 
 def take_model(one: Packaged, model: ModelFact, into: Path) -> bool:
@@ -244,7 +244,7 @@ def take_model(one: Packaged, model: ModelFact, into: Path) -> bool:
 
 def _meet_all(path: Path, members: _Members) -> None:
     """Shows the members of a package to `members`, which takes what it wants."""
-    with open_file(path) as file, _readable(members.place):
+    with open_file(path) as file, readable(members.place):
         most = MAX_RATIO * os.fstat(file.fileno()).st_size
         members.left = min(members.left, max(most, LEAST_UNPACKED))
         head = file.read(8)
@@ -263,7 +263,7 @@ class _Taking(_Members):
         return path == self._inside
 
     def meet(self, path: str, size: int, content: IO[bytes]) -> None:
-        data = _bounded(content, size, MAX_LIBRARY, path, self.place)
+        data = bounded(content, size, MAX_LIBRARY, path, self.place)
         self._into.write_bytes(data)
 
 
@@ -278,7 +278,7 @@ class _TakingDigest(_Members):
         return path.rpartition("/")[2] == self._name
 
     def meet(self, path: str, size: int, content: IO[bytes]) -> None:
-        data = _bounded(content, size, MAX_LIBRARY, path, self.place)
+        data = bounded(content, size, MAX_LIBRARY, path, self.place)
         if hashlib.sha256(data).hexdigest() == self._digest:
             self._into.write_bytes(data)
 
@@ -299,7 +299,7 @@ def _folders(path: Path, place: Place) -> tuple[Packaged, ...]:
                 continue
             size = file.stat().st_size
             members.counted(0)
-            with file.open("rb") as content, _readable(members.place):
+            with file.open("rb") as content, readable(members.place):
                 members.meet(name, size, content)
         found += members.packaged(folder)
     return tuple(found)
@@ -344,7 +344,7 @@ class _Inflating:
                 raise EOFError("it ends too early")
             self._members.left -= len(more)
             if self._members.left < 0:
-                raise _too_large(self._members.place)
+                raise too_large(self._members.place)
             self._data, self._at = self._data[self._at :] + more, 0
         self._at += size
         return self._data[self._at - size : self._at]
@@ -392,7 +392,7 @@ class _Slice:
         return data
 
 
-class _Table(io.FileIO):
+class Table(io.FileIO):
     """A zip file whose table of contents is bounded: nothing else is read in large pieces."""
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -402,7 +402,7 @@ class _Table(io.FileIO):
 
 
 def _zip(file: BinaryIO, members: _Members) -> None:
-    with _Table(file.fileno(), closefd=False) as table, zipfile.ZipFile(table) as archive:
+    with Table(file.fileno(), closefd=False) as table, zipfile.ZipFile(table) as archive:
         for entry in archive.infolist():
             members.counted(entry.file_size)
             if not entry.is_dir() and members.wants(entry.filename):
@@ -413,11 +413,11 @@ def _zip(file: BinaryIO, members: _Members) -> None:
                     members.meet(entry.filename, entry.file_size, content)
 
 
-def _bounded(content: IO[bytes], size: int, limit: int, path: str, place: Place) -> bytes:
+def bounded(content: IO[bytes], size: int, limit: int, path: str, place: Place) -> bytes:
     data = content.read(min(size, limit) + 1)
     if len(data) != size:
         expected = f"{path} of at most {limit:,} bytes" if size > limit else f"{size:,} bytes"
-        raise _damaged(place, expected, f"{size:,}" if size > limit else f"{len(data):,}")
+        raise damaged(place, expected, f"{size:,}" if size > limit else f"{len(data):,}")
     return data
 
 
@@ -426,7 +426,7 @@ def _digests(content: IO[bytes], size: int, path: str, place: Place) -> frozense
     head = content.read(_UNIVERSAL.size)
     magic, count = _UNIVERSAL.unpack(head) if len(head) == _UNIVERSAL.size else (0, 0)
     if magic == _UNIVERSAL_MAGIC and count <= _MOST_PARTS:
-        data = head + _bounded(content, size - len(head), MAX_LIBRARY, path, place)
+        data = head + bounded(content, size - len(head), MAX_LIBRARY, path, place)
         parts = split_universal(data).values()
         return frozenset(hashlib.sha256(one).hexdigest() for one in (data, *parts))
     digest, length = hashlib.sha256(head), len(head)
@@ -434,7 +434,7 @@ def _digests(content: IO[bytes], size: int, path: str, place: Place) -> frozense
         digest.update(piece)
         length += len(piece)
         if length > MAX_LIBRARY:
-            raise _damaged(place, f"libraries of at most {MAX_LIBRARY:,} bytes", path)
+            raise damaged(place, f"libraries of at most {MAX_LIBRARY:,} bytes", path)
     return frozenset({digest.hexdigest()})
 
 
@@ -442,11 +442,11 @@ def _texts_in(data: bytes, path: str, place: Place) -> Iterator[str]:
     """The manifests in a file: one, or those of an XCFramework by ABI."""
     if data.count(b"{") > MAX_OBJECTS or data.count(b",") + data.count(b"[") > MAX_VALUES:
         most = f"at most {MAX_OBJECTS:,} objects and {MAX_VALUES:,} values"
-        raise _damaged(Place(f"{place}!{path}"), most, "more")
+        raise damaged(Place(f"{place}!{path}"), most, "more")
     try:
         value = parse_json(data)
     except ValueError as cause:
-        raise _damaged(Place(f"{place}!{path}"), "JSON", str(cause)) from None
+        raise damaged(Place(f"{place}!{path}"), "JSON", str(cause)) from None
     match value:
         case {"format": 1, "variants": dict(variants)} if "app" not in value:
             yield from (json.dumps(variants[abi]) for abi in sorted(variants))
@@ -463,16 +463,15 @@ def _fault(error: ValidationError) -> str:
 
 
 @contextmanager
-def _readable(place: Place) -> Iterator[None]:
+def readable(place: Place) -> Iterator[None]:
+    """Raises DamagedPackageError for what the readers of the standard library raise."""
     try:
         yield
     except _DAMAGE as cause:
-        raise _damaged(
-            place, "a whole package", str(cause)[:200] or type(cause).__name__
-        ) from cause
+        raise damaged(place, "a whole package", str(cause)[:200] or type(cause).__name__) from cause
 
 
-def _damaged(place: Place, expected: str, seen: str) -> DamagedPackageError:
+def damaged(place: Place, expected: str, seen: str) -> DamagedPackageError:
     return DamagedPackageError(
         "this package is truncated or damaged",
         place=place,
@@ -482,12 +481,12 @@ def _damaged(place: Place, expected: str, seen: str) -> DamagedPackageError:
     )
 
 
-def _too_large(place: Place) -> DamagedPackageError:
+def too_large(place: Place) -> DamagedPackageError:
     most = (
         f"at most {MAX_MEMBERS:,} files of {MAX_UNPACKED // 2**20:,} MiB in all,"
         f" and of {MAX_RATIO} times the package's size"
     )
-    return _damaged(place, most, "more")
+    return damaged(place, most, "more")
 
 
 def _not_ours(place: Place, seen: str) -> NotAPackageError:

@@ -11,7 +11,6 @@ from orchestrator.binary.elf import (
     ForeignLibraryError,
     NotElfError,
     RunPathError,
-    SmallAlignmentError,
     TextRelocationError,
     WrongExportsError,
     WrongMachineError,
@@ -21,6 +20,7 @@ from orchestrator.binary.elf import (
     soname_of,
     violations,
 )
+from orchestrator.binary.elf_pages import SmallAlignmentError
 from orchestrator.platforms.linux import LIBRARY
 
 RULES = ElfRules(

@@ -20,7 +20,11 @@ from golden_files import Golden
 from guide import listed
 from zig_tool import zig, zig_environment
 
-from orchestrator.binary.elf import ForeignLibraryError, SmallAlignmentError, WrongExportsError
+from orchestrator.binary.elf import (
+    ForeignLibraryError,
+    WrongExportsError,
+)
+from orchestrator.binary.elf_pages import SmallAlignmentError
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.files import EPOCH, ForeignFileError, files_below
 from orchestrator.deliver.headers import HeaderFile
@@ -229,6 +233,21 @@ def test_classes_are_of_java_8_and_of_the_apps_own_package(usual: tuple[Path, ..
     facts = json.loads(held["META-INF/toy_libtorch/java.json"])
     assert facts["compiler"].startswith("javac ")
     assert (facts["package"], facts["release"]) == ("libtorch.toy", 8)
+
+
+def test_the_classes_of_pytorch_android(variants: list[DeliverInputs], tmp_path: Path) -> None:
+    """Beside the app's own, over them, and without the classes of Android's that they name."""
+    main, sources, *_ = packed(
+        [replace(variant, java_api="org.pytorch") for variant in variants], tmp_path
+    )
+    with zipfile.ZipFile(io.BytesIO(members(main)["classes.jar"])) as jar:
+        names = set(jar.namelist())
+        assert b"libtorch/toy/Module" in jar.read("org/pytorch/Module.class")
+    assert {"libtorch/toy/Module.class", "org/pytorch/torchvision/TensorImageUtils.class"} < names
+    assert not [name for name in names if name.startswith("android/")]
+    texts = members(sources)
+    assert b"libtorch.toy.Module" in texts["org/pytorch/Module.java"]
+    assert not [name for name in texts if name.startswith("android/")]
 
 
 def test_equal_deliveries_give_equal_packages(
