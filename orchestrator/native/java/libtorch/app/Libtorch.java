@@ -6,7 +6,8 @@ public final class Libtorch {
 
   /**
    * Whether the native library can be used on this device: it is not, where the app's package has none for the device's
-   * ABI. Everything else of this API throws an {@link UnsatisfiedLinkError} then, which names the ABIs that there are.
+   * ABI. Everything else of this API throws a {@link LinkageError} then: an {@link UnsatisfiedLinkError} that names the
+   * ABIs that there are, and after the first one, also of this method, an error that has it as its cause.
    *
    * @return whether it is loaded, or could be now
    */

@@ -5,17 +5,16 @@ public final class Absent {
   private Absent() {}
 
   public static void main(String[] arguments) {
-    System.out.println(Libtorch.isAvailable());
+    if (arguments.length != 0) {
+      System.out.println(Libtorch.isAvailable());
+    }
     try {
       Module.load("model.ptl");
       throw new AssertionError("loaded");
     } catch (LinkageError error) {
-      System.out.println(root(error).getMessage());
+      Throwable told = error instanceof UnsatisfiedLinkError ? error : error.getCause();
+      System.out.println(told.getMessage());
     }
     System.out.println(Libtorch.isAvailable());
-  }
-
-  private static Throwable root(Throwable error) {
-    return error.getCause() == null ? error : root(error.getCause());
   }
 }
