@@ -29,7 +29,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.zips import write_zip
 from orchestrator.system.process import LOCAL, Command, CommandRunner
 from orchestrator.system.templates import environment
-from orchestrator.values.config import JavaApi
+from orchestrator.values.config.app import JavaApi
 
 _JAVA: Final = Path(__file__).parents[1] / "native/java"
 SOURCES: Final = _JAVA / "libtorch/app"

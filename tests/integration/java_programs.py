@@ -22,7 +22,7 @@ from orchestrator.packagers.aar_java import (
     java_package,
     java_sources,
 )
-from orchestrator.values.config import JavaApi
+from orchestrator.values.config.app import JavaApi
 
 NATIVE = ROOT / "orchestrator/native"
 PROGRAMS = Path(__file__).parent / "consumers/java"

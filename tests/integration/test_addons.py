@@ -18,9 +18,9 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from guide import agrees, rough, shown
-from locale_symbols import ALLOWED, BY_LOCALE, imported
 from java_programs import PROGRAMS as JAVA_PROGRAMS
 from java_programs import Programs, compile_jni
+from locale_symbols import ALLOWED, BY_LOCALE, imported
 from real import EACH_RUNTIME, ROOT, V1_13, V2_6, orchestrator, workspace_copy
 
 from orchestrator.binary.elf import exported_symbols
