@@ -58,6 +58,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "matrix": Command("matrix", "list the variants that a change affects, for CI"),
     "size": Command("size", "tell what the bytes of libraries are there for"),
     "why": Command("why", "explain why an operator or a unit is in a library"),
+    "advisories": Command("advisories", "answer known vulnerabilities of PyTorch for libraries"),
     "fits": Command("fits", "check whether a model runs in shipped libraries"),
     "addon": Command("addon", "make an add-on for a shipped library, for a new model"),
     "select": Command("select", "show, merge and compare files of selected operators"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType, Property
@@ -24,6 +24,7 @@ from packageurl import PackageURL
 
 from orchestrator.deliver.manifest import LicenceFact, Manifest
 
+PYTORCH: Final = "PyTorch"
 # Names our serial numbers; made once with uuid4.
 _NAMESPACE: Final = uuid.UUID("5f1f6f0c-54d0-4f3b-9b3e-3f0a6c1f7d52")
 
@@ -43,11 +44,27 @@ def text(manifest: Manifest, libraries: Mapping[str, str]) -> str:
     for component in (*parts, *models):
         bom.components.add(component)
     bom.register_dependency(root, parts)
-    seen = json.loads(JsonV1Dot5(bom).output_as_string())
-    # The library stamps the time that it ran at, and names itself with its version.
-    seen["metadata"].pop("timestamp", None)
-    seen["metadata"].pop("tools", None)
+    seen = stable(json.loads(JsonV1Dot5(bom).output_as_string()))
     return json.dumps(seen, indent=2, sort_keys=True) + "\n"
+
+
+def stable(bill: dict[str, Any]) -> dict[str, Any]:
+    """A bill without what the library adds: the time that it ran at, its own name and version."""
+    bill["metadata"].pop("timestamp", None)
+    bill["metadata"].pop("tools", None)
+    return bill
+
+
+def pytorch_component(version: str) -> Component:
+    """PyTorch, as scanners know it: by its repository, and by the name that the NVD has for it."""
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=PYTORCH,
+        version=version,
+        bom_ref=f"{PYTORCH}@{version}",
+        purl=PackageURL("github", "pytorch", "pytorch", f"v{version}"),
+        cpe=f"cpe:2.3:a:linuxfoundation:pytorch:{version}:*:*:*:*:*:*:*",
+    )
 
 
 def _root(manifest: Manifest, libraries: Mapping[str, str]) -> Component:
@@ -68,12 +85,14 @@ def _root(manifest: Manifest, libraries: Mapping[str, str]) -> Component:
 
 
 def _part(fact: LicenceFact) -> Component:
+    known = pytorch_component(fact.version) if fact.component == PYTORCH else None
     return Component(
         type=ComponentType.LIBRARY,
         name=fact.component,
         version=fact.version or None,
         bom_ref=f"{fact.component}@{fact.version}" if fact.version else fact.component,
-        purl=PackageURL("generic", None, fact.component, fact.version or None),
+        purl=known.purl if known else PackageURL("generic", None, fact.component, fact.version),
+        cpe=known.cpe if known else None,
         licenses=[LicenseFactory().make_from_string(fact.licence)],
         hashes=[_sha256(fact.source.sha256)] if fact.source else [],
         properties=[

@@ -1,0 +1,132 @@
+"""Whether the code that an advisory names is in a library, and what reaches it. Pure.
+
+In the library is what the walk of its plan reaches, since the linker drops the rest. An operator
+of the app's models reaches a function if a chain of references leads from one of the operator's
+kernels to it; what only the library's own code refers to, no model can call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+
+from orchestrator.index.model import RuntimeIndex
+from orchestrator.select.closure import Reach, Registry
+from orchestrator.select.readable import readable
+from orchestrator.values.advisories import Advisory, Verdict
+from orchestrator.values.operators import OperatorName
+from orchestrator.values.selection import Selection
+
+
+class LinkedCode:
+    """The code of one library, and what of it its models' operators and classes reach."""
+
+    def __init__(
+        self,
+        index: RuntimeIndex,
+        kernels: Registry,
+        selection: Selection,
+        walk: Reach,
+        whole_units: bool = False,
+    ) -> None:
+        """whole_units: whether the library is an archive, which has all of a unit that it needs."""
+        self.index = index
+        self.selection = selection
+        self.walk = walk
+        self.whole_units = whole_units
+        self._operators = sorted(
+            kernels.by_operator if selection.everything else selection.operators
+        )
+        self._parents: dict[int, int] = {}
+        self._roots: dict[int, str] = {}
+        self._reach(kernels)
+
+    def _reach(self, kernels: Registry) -> None:
+        left = deque[int]()
+
+        def add(node: int, root: str) -> None:
+            if node in self.walk.parents and node not in self._roots:
+                self._roots[node] = root
+                left.append(node)
+
+        for operator in self._operators:
+            for registration in kernels.kernels(operator):
+                for node in registration.targets:
+                    add(node, f"operator {operator}")
+        for unit in self.index.units:
+            for name in sorted(set(unit.classes) & set(self.selection.custom_classes)):
+                for node in unit.init:
+                    add(node, f"class {name}")
+        while left:
+            node = left.popleft()
+            for target in self.index.targets(node):
+                known = target in self._parents or target in self._roots
+                if not known and target in self.walk.parents:
+                    self._parents[target] = node
+                    left.append(target)
+
+    def verdict(self, advisory: Advisory) -> Verdict:
+        """The meaning of an advisory that concerns the library's version of PyTorch."""
+        if advisory.elsewhere is not None:
+            lines = (f"it is in {advisory.elsewhere}",)
+            return Verdict(advisory, "not_affected", "code_not_present", lines)
+        operators = self._selected(advisory.operators)
+        nodes = [node for name in advisory.functions for node in self._nodes(name)]
+        linked = [node for node in nodes if node in self.walk.parents]
+        if not operators and not linked:
+            kept = self.whole_units and any(self._in_a_unit(node) for node in nodes)
+            if kept:
+                lines = ("the archive has its unit, and nothing refers to it",)
+                return Verdict(advisory, "not_affected", "code_not_reachable", lines)
+            return Verdict(advisory, "not_affected", "code_not_present", ())
+        ways = [*map(self._asked, operators), *self._ways(linked)]
+        if not ways and advisory.loads:
+            ways = ["loading a model reaches it"]
+        if not ways:
+            lines = ("no operator or class of a model leads to it",)
+            return Verdict(advisory, "not_affected", "code_not_reachable", lines)
+        if advisory.mended is not None:
+            lines = (f"{advisory.mended.header} {advisory.mended.how}",)
+            return Verdict(advisory, "resolved", None, lines)
+        return Verdict(advisory, "exploitable", None, tuple(ways))
+
+    def _selected(self, names: Iterable[str]) -> list[OperatorName]:
+        wanted = set(names)
+        return [one for one in self._operators if one.qualified in wanted]
+
+    def _asked(self, operator: OperatorName) -> str:
+        models = sorted(self.selection.operators.get(operator, ()))
+        return f"operator {operator}: {', '.join(models) or 'the library has all operators'}"
+
+    def _nodes(self, function: str) -> list[int]:
+        pattern = _mangled(function)
+        return [node for node, name in enumerate(self.index.names) if pattern.match(name)]
+
+    def _in_a_unit(self, node: int) -> bool:
+        return self.index.owners[node] in self.walk.units
+
+    def _ways(self, nodes: Iterable[int]) -> Iterator[str]:
+        for node in nodes:
+            if node in self._roots or node in self._parents:
+                yield self._way(node)
+
+    def _way(self, node: int) -> str:
+        chain = [node]
+        while chain[-1] in self._parents:
+            chain.append(self._parents[chain[-1]])
+        names = [self._roots[chain[-1]], *(readable(self.index.names[n]) for n in reversed(chain))]
+        return " -> ".join(names)
+
+
+def verdicts(
+    advisories: Iterable[Advisory], pytorch: str, code: LinkedCode
+) -> Mapping[str, Verdict]:
+    """Name -> verdict, of the advisories that concern a version of PyTorch."""
+    return {one.id: code.verdict(one) for one in advisories if one.concerns(pytorch)}
+
+
+def _mangled(function: str) -> re.Pattern[str]:
+    """The mangled names of a function's overloads and instances (Itanium C++ ABI, 5.1.2)."""
+    nested = "".join(f"{len(part)}{part}" for part in function.split("::"))
+    return re.compile(rf"_ZNK?{nested}[EI]")
