@@ -220,7 +220,10 @@ class Comparison:
         return found
 
     def _value(self, left: Any, right: Any, path: str, found: Difference) -> None:
-        if type(left) is not type(right):
+        # Where TorchScript has a list, Python's torch has a tuple, often of a class of its own:
+        # sizes, the parts of torch.chunk. And torch.max gives a tuple with names.
+        is_sequence = isinstance(left, tuple) and isinstance(right, list | tuple)
+        if type(left) is not type(right) and not is_sequence:
             found.note(path, f"{type(left).__name__}, and now {type(right).__name__}")
         elif isinstance(left, torch.Tensor):
             self._tensor(left, right, path, found)

@@ -39,14 +39,25 @@ def said() -> list[dict[str, Any]]:
 def test_nothing_fresh_is_shared_by_calls(said: list[dict[str, Any]]) -> None:
     modules = [one for one in said if "module" in one]
     assert {one["module"]: one.get("why") for one in modules} == dict.fromkeys(
-        ("Sums", "Ring", "Gives", "Constants", "Twice", "InList", "Lazy", "Shifts", "Unpools")
+        (
+            "Sums",
+            "Ring",
+            "Gives",
+            "Constants",
+            "Twice",
+            "InList",
+            "Lazy",
+            "Shifts",
+            "Unpools",
+            "Parts",
+        )
     )
 
 
 def test_the_comparison_sees_what_torch_shares(said: list[dict[str, Any]]) -> None:
     """torch.jit.freeze is right where a size is an argument, or where a method writes itself."""
     right = {one["module"] for one in said if one.get("torchs")}
-    assert right == {"Ring", "Lazy", "Unpools"}
+    assert right == {"Ring", "Lazy", "Unpools", "Parts"}
 
 
 def test_equal_weights_of_several_methods_are_one_record(said: list[dict[str, Any]]) -> None:

@@ -186,6 +186,13 @@ class Unpools(nn.Module):
         return nn.functional.max_unpool2d(values, places, [2, 2])
 
 
+class Parts(nn.Module):
+    """No state, but tuples that are lists in TorchScript, and one whose parts have names."""
+
+    def forward(self, x: Tensor) -> tuple[list[Tensor], list[int], tuple[Tensor, Tensor]]:
+        return torch.chunk(x, 2), x.size(), torch.max(x, 0)
+
+
 class Features(nn.Module):
     """Weights that are folded for each of two methods; two equal tensors that are given away."""
 
@@ -244,6 +251,7 @@ def results() -> Iterator[dict[str, Any]]:
         (Lazy(), (x,)),
         (Shifts(), (torch.rand(1, 2),)),
         (Unpools(), (torch.rand(1, 1, 4, 4),)),
+        (Parts(), (torch.rand(4, 2),)),
     ):
         told = {"module": type(made).__name__, "torchs": frozen_by_torch(made, example)}
         try:
