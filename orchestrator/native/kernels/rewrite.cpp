@@ -345,7 +345,8 @@ namespace mobile = torch::jit::mobile;
 struct Effect {
   size_t taken = 0, given = 0;
   std::vector<char> uses; // of each value that is taken
-  bool may_alias = false; // a result may be a view of what is taken
+  bool may_alias = false; // a result may be a view of what is taken, or hold it
+  bool is_view = false;   // and the schema says so
 };
 
 // What an operator does to a value: writes to a tensor; gives a list or dict other items; and whether
@@ -390,17 +391,45 @@ bool holds_tensors(const c10::Type& type) {
   }
 }
 
-// Operators that write to running statistics without saying so in their schemas, unless their sixth
-// argument is False (ATen/native/Normalization.cpp). The statistics are the fourth and the fifth.
-constexpr size_t kStatistics = 3, kTraining = 5;
-const char kNorms[] = " batch_norm native_batch_norm _batch_norm_impl_index instance_norm ";
+// What an operator does to memory is in its schema, if it has kernels of its own. Of one that is made
+// of others (CompositeImplicitAutograd in native_functions.yaml) the schema may say nothing: `dropout`
+// gives its argument back, `batch_norm` writes to its statistics. And of an app's own operators nothing
+// is known. All these may give back and write to all that they take, but for those named here: who is
+// not among them costs speed, and no right result.
 
-// Operators that may give back their first argument, or views of it, which their schemas do not say
-// (PyTorch 2 has a tag for most of them: maybe_aliasing_or_mutating).
+// Made of others, and what they give is new: layers, products, norms, pools, names of other operators.
+const char kFresh[] =
+    " linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
+    " _convolution _convolution_mode thnn_conv2d slow_conv3d matmul linalg_matmul inner outer ger"
+    " tensordot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell embedding_bag"
+    " scaled_dot_product_attention _scaled_dot_product_attention_math _scaled_dot_product_attention"
+    " batch_norm _batch_norm_impl_index instance_norm layer_norm group_norm rms_norm _weight_norm"
+    " norm_except_dim softmax log_softmax relu6 selu prelu log_sigmoid square cat concat concatenate"
+    " hstack vstack dstack column_stack row_stack where max min pad cdist grid_sampler stft istft"
+    " adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d avg_pool1d"
+    " max_pool1d max_pool2d max_pool3d upsample_nearest1d upsample_nearest2d upsample_nearest3d"
+    " upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"
+    " std var std_mean var_mean subtract multiply divide true_divide negative absolute"
+    " __and__ __or__ __xor__ zeros_like one_hot take_along_dim gather index_select ";
+
+// May give back what they take, or views of it, and do not say so, though some have kernels of their own;
+// they write to nothing.
 const char kPassing[] =
     " dropout feature_dropout alpha_dropout feature_alpha_dropout type_as to_dense atleast_1d"
     " atleast_2d atleast_3d meshgrid broadcast_tensors cartesian_prod chain_matmul conj_physical"
-    " unsafe_chunk unsafe_split unsafe_split_with_sizes _reshape_from_tensor ";
+    " unsafe_chunk unsafe_split unsafe_split_with_sizes _reshape_from_tensor _unsafe_view dequantize"
+    " channel_shuffle native_channel_shuffle einsum tile sum_to_size ";
+
+// Write to running statistics, unless their sixth argument is False (ATen/native/Normalization.cpp).
+// The statistics are the fourth and the fifth.
+constexpr size_t kStatistics = 3, kTraining = 5;
+const char kNorms[] = " batch_norm native_batch_norm _batch_norm_impl_index instance_norm ";
+
+// Have kernels of their own, and write to a tensor that is no result: the noise.
+const char kWriting[] = " rrelu_with_noise ";
+
+// PyTorch's own namespaces, and that of the library whose operators come with the orchestrator.
+const char* const kKnown[] = {"aten::", "quantized::", "prepacked::", "torchvision::"};
 
 bool is_among(const std::string& name, const char* names) {
   if (name.compare(0, 6, "aten::") != 0 || name.c_str()[6] == '\0') {
@@ -416,18 +445,58 @@ bool is_among(const std::string& name, const char* names) {
   return false;
 }
 
-bool writes_tensor(const std::string& name, const c10::Argument& argument) {
+// What is known of how an operator deals with memory.
+enum class Known : char {
+  kInterpreters, // one of the interpreter: its schema says what it writes to, and not what lists hold
+  kSchema,       // what its schema says
+  kPassing,      // and it may give back what it takes
+  kNothing,      // it may do everything
+};
+
+Known known_of(const c10::OperatorName& name) {
+  const auto op = c10::Dispatcher::singleton().findSchema(name);
+  if (!op || !op->hasSchema()) {
+    return Known::kInterpreters;
+  }
+  const bool known = std::any_of(std::begin(kKnown), std::end(kKnown), [&](const char* space) {
+    return name.name.compare(0, std::strlen(space), space) == 0;
+  });
+  if (!known || is_among(name.name, kWriting)) {
+    return Known::kNothing;
+  }
+  if (is_among(name.name, kPassing)) {
+    return Known::kPassing;
+  }
+  const auto says = [](const c10::Argument& one) { return one.alias_info() != nullptr; };
+  const auto holds = [](const c10::Argument& one) { return holds_tensors(*one.type()); };
+  const auto& arguments = op->schema().arguments();
+  const auto& results = op->schema().returns();
+  // what gives numbers asks a tensor for them: its size
+  const bool asks = !results.empty() && std::none_of(results.begin(), results.end(), holds);
+  const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  return composed && !asks && !is_among(name.name, kFresh) &&
+          std::none_of(arguments.begin(), arguments.end(), says)
+      ? Known::kNothing
+      : Known::kSchema;
+}
+
+// What a call may do to an argument.
+char use_of(const c10::Argument& argument, Known known) {
   const auto* alias = argument.alias_info();
-  return alias != nullptr && alias->isWrite() &&
-      (name.compare(0, 14, "aten::_foreach") == 0 || !is_container(*argument.type()));
+  const bool tensor = holds_tensors(*argument.type());
+  const bool changed = alias != nullptr && alias->isWrite();
+  const bool filled = changed && known == Known::kInterpreters && is_container(*argument.type());
+  const bool written = (changed && !filled) || (tensor && known == Known::kNothing);
+  return char((written ? kWrites : 0) | (filled ? kFills : 0) | (tensor ? kTensor : 0));
 }
 
 // Whether an operator may write to a tensor. Those of the interpreter without a schema do not.
 bool writes(const c10::OperatorName& name) {
   const c10::FunctionSchema* schema = schema_of(name);
+  const Known known = known_of(name);
   return is_among(name.name, kNorms) || (schema != nullptr &&
       std::any_of(schema->arguments().begin(), schema->arguments().end(),
-                  [&](const c10::Argument& argument) { return writes_tensor(name.name, argument); }));
+                  [&](const c10::Argument& one) { return (use_of(one, known) & kWrites) != 0; }));
 }
 
 // False where it is not known.
@@ -437,6 +506,7 @@ bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
     return false;
   }
   const auto& arguments = schema->arguments();
+  const Known known = known_of(code.op_names_[index]);
   const int given = code.operator_input_sizes_[index];
   effect->taken = given < 0 ? arguments.size() : size_t(given);
   if (effect->taken > arguments.size()) {
@@ -445,15 +515,15 @@ bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
   for (size_t i = 0; i < effect->taken; ++i) {
     // A model that gives fewer arguments gives those with `out` last: which is which is not known.
     const bool out = effect->taken < arguments.size() && arguments.back().is_out();
-    const bool written = writes_tensor(code.op_names_[index].name, arguments[i]);
-    const auto* alias = arguments[i].alias_info();
-    const bool filled = !written && alias != nullptr && alias->isWrite();
-    effect->uses.push_back(char((out || written ? kWrites : 0) | (filled ? kFills : 0) |
-                                (holds_tensors(*arguments[i].type()) ? kTensor : 0)));
+    effect->uses.push_back(char(use_of(arguments[i], known) | (out ? kWrites : 0)));
   }
   effect->given = schema->returns().size();
+  effect->may_alias = known == Known::kPassing || known == Known::kNothing;
   for (const auto& result : schema->returns()) {
-    effect->may_alias = effect->may_alias || result.alias_info() != nullptr;
+    effect->is_view = effect->is_view || result.alias_info() != nullptr;
+    // a list that is made of another holds what it does
+    effect->may_alias = effect->may_alias || effect->is_view ||
+        (known == Known::kInterpreters && holds_tensors(*result.type()));
   }
   return true;
 }
@@ -541,6 +611,8 @@ class Readers {
   }
 
   bool unknown = false; // anything may be read elsewhere
+  // A method gives a tensor away that may be the model's own: another call may take it as an input.
+  bool gives_own = false;
 
  private:
   // 0 where it is not known which object it is.
@@ -606,17 +678,10 @@ class Method {
       }
     }
     find_places();
-    if (places_.empty() && !may_write_ && readers_->unknown && !sets_attributes()) {
-      return true;
-    }
     const bool known = flow();
     readers_->unknown = readers_->unknown || !known;
+    readers_->gives_own = readers_->gives_own || !known;
     return known || (places_.empty() && !may_write_);
-  }
-
-  bool sets_attributes() const {
-    return std::any_of(code_.instructions_.begin(), code_.instructions_.end(),
-                       [](const Instruction& inst) { return inst.op == jit::SET_ATTR; });
   }
 
   // Where it is not understood: what it may set, of any object.
@@ -1033,7 +1098,7 @@ class Method {
     for (size_t i = state->stack.size() - taken; i < state->stack.size(); ++i) {
       look_at(state->stack[i]);
       read_by_others(state->stack[i]);
-      all.own = all.own || state->stack[i].own;
+      all.own = all.own || (state->stack[i].own && state->stack[i].may_hold_tensor());
       all.certain = all.certain && state->stack[i].certain;
     }
     pop(state, taken);
@@ -1141,6 +1206,9 @@ class Method {
         return reach(at + 1, *state) && reach(at + size_t(int64_t(inst.X)), behind);
       }
       case jit::RET:
+        readers_->gives_own = readers_->gives_own ||
+            std::any_of(stack.begin(), stack.end(),
+                        [](const Value& value) { return value.own && value.may_hold_tensor(); });
         return look(state, stack.size(), 0);
       case jit::LIST_CONSTRUCT: {
         const c10::IValue* const list = list_of(at, stack);
@@ -1311,7 +1379,7 @@ class Method {
         return false;
       }
       unknown.uses.assign(unknown.taken, kTensor);
-      unknown.may_alias = true;
+      unknown.may_alias = unknown.is_view = true;
       effect = &unknown;
     }
     auto& stack = state->stack;
@@ -1345,9 +1413,8 @@ class Method {
     } else if (name == "aten::__not__") {
       result = negated(stack);
     }
-    result.own = effect->may_alias ? all.own
-                                   : effect->taken > 0 && stack[first].own && is_among(name, kPassing);
-    result.certain = effect->may_alias && all.certain;
+    result.own = effect->may_alias && all.own;
+    result.certain = effect->is_view && all.certain;
     if (place >= 0) {
       const Place& found = places_[size_t(place)];
       for (size_t i = first + 1; i < stack.size(); ++i) {
@@ -1429,7 +1496,8 @@ bool read_methods(const Subject& of, bool calls, Readers* readers, std::list<Met
       readers->unknown = true;
       continue;
     }
-    understood->emplace_back(code, calls, own ? &of.self : nullptr, readers);
+    const bool inputs_are_own = calls || readers->gives_own;
+    understood->emplace_back(code, inputs_are_own, own ? &of.self : nullptr, readers);
     Method& method = understood->back();
     const bool read = method.read();
     if (!read) {
@@ -1455,16 +1523,19 @@ void prepare(mobile::Module& module) {
   Readers readers;
   readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
   std::list<Method> understood;
-  // again where methods set attributes, which is known only then; what they set makes more reachable
+  // again where methods set attributes or give away what is the model's own, which is known only then;
+  // what they set makes more reachable
   size_t assignments = 0;
+  bool gives_own = false;
   int passes = 0;
   do {
     assignments = readers.assignments();
+    gives_own = readers.gives_own;
     understood.clear();
     if (passes++ == kMostPasses || !read_methods(subject, calls, &readers, &understood)) {
       return;
     }
-  } while (readers.assignments() != assignments);
+  } while (readers.assignments() != assignments || readers.gives_own != gives_own);
   for (Method& method : understood) {
     method.make_sites();
   }

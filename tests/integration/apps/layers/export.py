@@ -3,6 +3,7 @@ results. `changing`, `switched`, `opened`: models whose weight is another one in
 one on. `rows`: softmax, layer norm and functions of single numbers, of all sizes, as they lie and
 of slices, in floats and in others. `pairs`: sums of two tensors and products of batches, in all
 layouts. `windows`: depthwise convolutions of many numbers, and pooling between convolutions.
+`copied`, `valued`, `turned`, `exact`: models that write to their weight by another name.
 
 Run `PYTHONPATH=. python tests/integration/apps/layers/export.py` with the optional dependency
 group `export`.
@@ -183,6 +184,41 @@ class Switched(Closed):
         return self.forward(x)
 
 
+class Written(nn.Module):
+    """Its weight is written to, by a name that no schema tells of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3, 4))
+        self.other = nn.Parameter(torch.rand(3, 4))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return F.linear(x, self.weight), self.written().mul_(-1.5)
+
+    def written(self) -> Tensor:
+        raise NotImplementedError
+
+
+class Copied(Written):
+    def written(self) -> Tensor:
+        return [self.weight, self.other].copy()[0]
+
+
+class Valued(Written):
+    def written(self) -> Tensor:
+        return list({"weight": self.weight}.values())[0]  # noqa: RUF015
+
+
+class Turned(Written):
+    def written(self) -> Tensor:
+        return torch.einsum("ij->ji", self.weight)
+
+
+class Exact(Written):
+    def written(self) -> Tensor:
+        return torch.dequantize(self.weight)
+
+
 class Rows(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -317,6 +353,9 @@ def models() -> dict[str, Export]:
     made["switched"] = unchanged(Switched(), calls)
     calls = {"forward": [(given,)], "open": [(True,)], "then": [(given,), (given,), (given,)]}
     made["opened"] = unchanged(Opened(), calls)
+    rows = [(torch.randn(2, 4),)] * 2
+    for written in (Copied, Valued, Turned, Exact):
+        made[written.__name__.lower()] = unchanged(written(), {"forward": rows})
     return made
 
 
