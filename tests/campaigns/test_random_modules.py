@@ -19,7 +19,7 @@ import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -201,12 +201,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def levels() -> Iterator[str]:
-    yield "baseline"
-    yield from (one for one in processor_levels() if one in ("avx2", "avx512"))
+LEVELS = ("baseline", *(one for one in ("avx2", "avx512") if one in processor_levels()))
 
 
-@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_library_gives_what_eager_gives(wheels: Path, campaign: Campaign, level: str) -> None:
     worker = Worker(LIBRARIES, wheels, LTA_CPU_LEVEL=level)
     assert "\n".join(failures(worker, campaign, 60, 7000)) == ""
