@@ -29,6 +29,8 @@ from orchestrator.commands import explain as explain_command
 from orchestrator.commands import trace as trace_command
 from orchestrator.compilers.capabilities import Capabilities
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.advisories import OWN, read_advisories
+from orchestrator.report import advisories
 from orchestrator.report.canonical import to_json
 from orchestrator.report.coverage import ModelCoverage
 from orchestrator.report.events import Event, last_events
@@ -37,6 +39,7 @@ from orchestrator.report.table import BuildReport, Engine, Exported
 from orchestrator.size.attribution import Asked, Attribution, Share
 from orchestrator.size.graph import LinkedGraph, Node
 from orchestrator.trace.difference import Change
+from orchestrator.values.advisories import LibraryVerdicts, Verdict
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName as Op
@@ -102,6 +105,17 @@ def test_a_failed_variant_tells_the_numbers_that_are_known() -> None:
     (told,) = json.loads(BuildReport((row,)).to_json())["variants"]
     assert told["stripped_bytes"] == 7
     assert told["error"]["facts"] == {"stripped_bytes": 7}
+
+
+def test_advisories() -> None:
+    found = LibraryVerdicts(
+        VariantLabel("a", "b"),
+        "2.6.0",
+        (Verdict(read_advisories(OWN)[0], "not_affected", "code_not_present", ("in Python",)),),
+        0,
+    )
+    text = json.dumps({"format": 1, "libraries": advisories.values([found])})
+    assert faults("advisories", text) == []
 
 
 def test_canonical_models() -> None:
