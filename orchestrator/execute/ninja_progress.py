@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 # Finished, total, running, started, seconds since the start.
 STATUS_FORMAT: Final = "@@%f %t %r %s %e@@"
@@ -23,6 +24,22 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _ERASE: Final = "\x1b[K"
 # How many seconds of watching the machine outweigh the first guess at its speed.
 _PRIOR_SECONDS: Final = 10.0
+
+
+class ProgressSink(Protocol):
+    """A progress view: a context manager that takes ninja's lines."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def feed(self, line: str) -> None: ...
 
 
 class NinjaStream:

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
-from orchestrator.execute.ninja_progress import parse_status
+from orchestrator.execute.ninja_progress import ProgressSink, parse_status
 
 EventKind = Literal[
     "begun", "stage", "action", "cached", "failed", "changed", "verified", "delivered", "ended"
@@ -50,20 +50,7 @@ class Event:
         return json.dumps(known, separators=(",", ":")) + "\n"
 
 
-class _Sink(Protocol):
-    """A view of a build's progress: see `build.executing.execute`."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None: ...
-
-    def feed(self, line: str) -> None: ...
+_View = Callable[[Any, int], ProgressSink]
 
 
 @dataclass
@@ -91,7 +78,9 @@ class Events:
         finally:
             self._add(Event("stage", self._now(), name, round(self._now() - begun, 6)))
 
-    def watching(self, view: Callable[[Any, int], _Sink]) -> Callable[[Any, int], _Sink]:
+    def watching(
+        self, view: Callable[[Any, int], ProgressSink]
+    ) -> Callable[[Any, int], ProgressSink]:
         """A view of ninja that also tells each action."""
         return lambda costs, jobs: _Watched(view(costs, jobs), self)
 
@@ -120,7 +109,7 @@ class Events:
 
 
 class _Watched:
-    def __init__(self, view: _Sink, events: Events) -> None:
+    def __init__(self, view: ProgressSink, events: Events) -> None:
         self._view = view
         self._events = events
 

@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from orchestrator.build.executing.launch import launching, with_headers
 from orchestrator.build.executing.linked import (
@@ -30,7 +29,7 @@ from orchestrator.compilers.resolve import (
 )
 from orchestrator.compilers.zig_results import note_results
 from orchestrator.execute.ninja_file import RUN, Tools, member_lists, ninja_text
-from orchestrator.execute.ninja_progress import Costs, parse_status
+from orchestrator.execute.ninja_progress import Costs, ProgressSink, parse_status
 from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.unity import shard_files
@@ -45,24 +44,7 @@ from orchestrator.values.action import (
     unit_names,
 )
 
-
-class ProgressSink(Protocol):
-    """A progress view: a context manager that takes ninja's lines."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None: ...
-
-    def feed(self, line: str) -> None: ...
-
-
-# What is told the costs of what is expected to run, and how many jobs run at once.
+# Makes a progress view from expected costs and the number of jobs.
 View = Callable[[Costs, int], ProgressSink]
 
 

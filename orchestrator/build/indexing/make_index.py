@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from orchestrator.build.executing.execute import ProgressSink, execute_actions, require_success
+from orchestrator.build.executing.execute import execute_actions, require_success
 from orchestrator.build.planning.variants import (
     LIBRARY_SOURCES,
     TRACER_SOURCES,
@@ -25,7 +25,7 @@ from orchestrator.build.workshop.runtime_index import shipped_index
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.ninja_progress import Costs
+from orchestrator.execute.ninja_progress import Costs, ProgressSink
 from orchestrator.index.attribution import build_index, renew_units
 from orchestrator.index.entry import (
     Entry,

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from orchestrator.build.executing.execute import (
     Execution,
-    ProgressSink,
     execute_actions,
     require_success,
 )
@@ -20,7 +19,7 @@ from orchestrator.build.planning.variants import VariantRequest, spec_of
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.libraries import PreparedLibrary
 from orchestrator.build.workshop.runtime import Runtime
-from orchestrator.execute.ninja_progress import Costs
+from orchestrator.execute.ninja_progress import Costs, ProgressSink
 from orchestrator.index.attribution import build_index
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.index.model import RuntimeIndex, UnitFacts, aliases, save_index

@@ -16,7 +16,7 @@ from itertools import cycle, islice
 from typing import Any, Literal, get_args
 
 from orchestrator.build.development.development import Development
-from orchestrator.build.executing.execute import ProgressSink, execute_actions, require_success
+from orchestrator.build.executing.execute import execute_actions, require_success
 from orchestrator.build.planning.links import executable_links
 from orchestrator.build.planning.variants import VariantRequest, plan_all, plan_variant, scales
 from orchestrator.build.tracing.on_demand import OnDemandTracer, UnsureRecordingError
@@ -25,7 +25,7 @@ from orchestrator.build.workshop.fetch import is_fetched
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.execute.ninja_progress import Costs
+from orchestrator.execute.ninja_progress import Costs, ProgressSink
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
 from orchestrator.models.coverage import MisfitCoverageError, coverage_of, methods_covered
