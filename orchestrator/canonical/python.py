@@ -22,11 +22,7 @@ _ASK: Final = (
     "except m.PackageNotFoundError: print('none')\n"
 )
 _SECONDS: Final = 60
-_GET: Final = (
-    f"make an environment with it (python3 -m venv DIR; DIR/bin/pip install torch=={TESTED}), and"
-    f" name DIR/bin/python by --python or ${VARIABLE}; or install the extra `export` of this"
-    " package"
-)
+_OPTION: Final = "--python or "
 
 
 class ExportPythonError(OrchestratorError):
@@ -49,26 +45,34 @@ class ExportPython:
     torch: str
 
 
-def find_python(asked: str | None, env: Mapping[str, str], runner: CommandRunner) -> ExportPython:
-    """The one that is asked for, else that of the environment variable, else our own.
+def find_python(
+    asked: str | None, env: Mapping[str, str], runner: CommandRunner, option: str = _OPTION
+) -> ExportPython:
+    """Find the one that is asked for, else that of the environment variable, else our own.
 
+    option: what the advice has for the command's option; empty for a command without one
     Raises ExportPythonError, TorchMissingError, TorchTooOldError.
     """
     program = asked or env.get(VARIABLE) or sys.executable
     by = "--python" if asked else f"${VARIABLE}" if env.get(VARIABLE) else "the orchestrator's own"
+    advice = (
+        f"make an environment with it (python3 -m venv DIR; DIR/bin/pip install torch=={TESTED}),"
+        f" and name DIR/bin/python by {option}${VARIABLE}; or install the extra `export` of this"
+        " package"
+    )
     try:
         done = runner.run(Command([program, "-P", "-c", _ASK], env, timeout=_SECONDS))
     except OSError as error:
-        raise _does_not_run(program, by, error.strerror or str(error)) from None
+        raise _does_not_run(program, by, error.strerror or str(error), advice) from None
     said = re.fullmatch(r"none|torch (\S{1,60})", done.out.strip())
     if done.code != 0 or said is None:
-        raise _does_not_run(program, by, done.reason())
+        raise _does_not_run(program, by, done.reason(), advice)
     if said[1] is None:
         raise TorchMissingError(
             "canonical models and exports need torch, and this Python has none",
             expected=f"torch {TESTED}",
             seen=f"{program} ({by})",
-            hint=_GET,
+            hint=advice,
         )
     version = tuple(map(int, re.findall(r"\d+", said[1])[:2]))
     if version < LEAST:
@@ -76,15 +80,15 @@ def find_python(asked: str | None, env: Mapping[str, str], runner: CommandRunner
             "this Python's torch is too old for canonical models and exports",
             expected=f"torch {'.'.join(map(str, LEAST))} or newer",
             seen=f"torch {said[1]} of {program} ({by})",
-            hint=_GET,
+            hint=advice,
         )
     return ExportPython(program, said[1])
 
 
-def _does_not_run(program: str, by: str, seen: str) -> ExportPythonError:
+def _does_not_run(program: str, by: str, seen: str, advice: str) -> ExportPythonError:
     return ExportPythonError(
         f"the Python that is to have torch does not run: {program} ({by})",
         expected="a Python with torch",
         seen=seen,
-        hint=_GET,
+        hint=advice,
     )

@@ -60,7 +60,7 @@ def loadable(
     if known is not None and given is None:
         return known
     context, config = here.context, here.workspace.config
-    python = find_python(None, context.env, context.runner)
+    python = find_python(None, context.env, context.runner, option="")
     version = pytorch or config.pins[config.default_runtime].pytorch
     facts = [info.sha256, python.torch, version, worker_digest(programs=True), path.stem]
     facts.append("" if given is None else hashlib.sha256(given).hexdigest())

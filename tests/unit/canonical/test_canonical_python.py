@@ -62,6 +62,9 @@ def test_none(make: Make) -> None:
     )
     named = failure(None, TorchMissingError, **{VARIABLE: program})
     assert f"seen:     {program} ($ORCHESTRATOR_EXPORT_PYTHON)" in named
+    with pytest.raises(TorchMissingError) as caught:
+        find_python(None, {VARIABLE: program}, LOCAL, option="")
+    assert "name DIR/bin/python by $ORCHESTRATOR_EXPORT_PYTHON; or" in str(caught.value.hint)
 
 
 def test_a_real_python_without_torch() -> None:
