@@ -59,7 +59,7 @@ class Precompile:
 
     @property
     def output(self) -> str:
-        """Where ninja writes it."""
+        """Path of the precompiled header, which ninja writes."""
         return f"{self.folder}/{self.identity}.pch"
 
 
@@ -134,7 +134,7 @@ class Compile:
 
     @property
     def identity(self) -> Identity:
-        """What the object is made of, part by part: its digest is `fingerprint`."""
+        """Identity of the object: its named parts, whose digest is `fingerprint`."""
         return Identity(
             {
                 name: _counted(getattr(self, name) if part is FIELD else part)
@@ -160,8 +160,8 @@ class Compile:
 
     @cached_property
     def object(self) -> str:
-        """Where ninja writes the object: in the workspace. The cache keeps it under its digest:
-        see `cache/store.py`."""
+        """Path in the workspace at which ninja writes the object. The cache stores it under its
+        digest: see `cache/store.py`."""
         return f"$state/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
 
 
@@ -173,7 +173,7 @@ def _counted(part: object) -> object:
 
 
 def count_units(actions: Iterable[Compile]) -> int:
-    """How many units are in these objects."""
+    """Number of units in these objects; a unity shard counts each of its members."""
     return sum(len(action.members) or 1 for action in actions)
 
 

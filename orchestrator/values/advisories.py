@@ -77,7 +77,7 @@ class Advisory(Declared):
         return self
 
     def concerns(self, pytorch: str) -> bool:
-        """Whether a version of PyTorch, such as 2.6.0, has the fault."""
+        """True if a version of PyTorch, such as 2.6.0, has the fault."""
         its = _numbers(pytorch)
         fixed = self.below is not None and its >= _numbers(self.below)
         return not fixed and (self.since is None or its >= _numbers(self.since))

@@ -41,13 +41,13 @@ class FunctionCoverage:
 
     @property
     def untaken(self) -> int:
-        """How many ways out of branches no input took."""
+        """Number of ways out of branches that no input took."""
         return count(self.never_held) + count(self.never_failed)
 
 
 @dataclass(frozen=True)
 class CoverageSum:
-    """Of some functions together."""
+    """Totals over several functions."""
 
     instructions: int
     unrun: int
@@ -56,7 +56,8 @@ class CoverageSum:
 
     @property
     def percent(self) -> int:
-        """Of instructions and ways together, rounded down: 100 only if everything ran."""
+        """Percentage of the instructions and ways that ran, rounded down: 100 only if everything
+        ran."""
         every = self.instructions + self.ways
         return 100 * (every - self.unrun - self.untaken) // every if every else 100
 
@@ -91,7 +92,7 @@ def total(sums: Iterable[CoverageSum]) -> CoverageSum:
 
 
 def count(ranges: Ranges) -> int:
-    """How many numbers are in ranges."""
+    """Number of integers in ranges."""
     return sum(last - first + 1 for first, last in ranges)
 
 

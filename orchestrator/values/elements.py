@@ -1,4 +1,4 @@
-"""How a tensor's elements lie in memory, by dtype; PyTorch's names (c10/core/ScalarType.h)."""
+"""Formats of tensors' elements in memory, by dtype; PyTorch's names (c10/core/ScalarType.h)."""
 
 from __future__ import annotations
 

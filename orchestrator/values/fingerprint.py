@@ -1,4 +1,4 @@
-"""What identifies an action: named parts, and the digest over them.
+"""Identity of an action: named parts, and the digest over them.
 
 Content only, never time: equal fingerprints mean equal objects on every machine.
 """

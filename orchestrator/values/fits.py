@@ -1,4 +1,4 @@
-"""Whether a model fits a library, as values: the verdict, what is missing, what is unknown."""
+"""Verdicts on whether a model fits a library, as values: what is missing, what is unknown."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def held_to(expected: str, fits: Callable[[str], object]) -> AfterValidator:
 
 
 def form(pattern: str) -> Callable[[str], object]:
-    """Whether a whole text matches."""
+    """Return a predicate: true for a text that matches `pattern` as a whole."""
     return re.compile(pattern, re.ASCII).fullmatch
 
 

@@ -1,4 +1,4 @@
-"""What an app's library would grow by for a model that its traces do not know yet."""
+"""Growth of an app's library by a model that the app's traces do not cover."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class NewDtypes:
 
 @dataclass(frozen=True)
 class Growth:
-    """What the app's traces do not have, sorted, and at most the bytes of all of it by the index,
-    without those kernels of which it does not tell."""
+    """Operators and kernel dtypes that the app's traces lack, sorted. `bytes` is an upper bound for
+    all of them by the index, without kernels whose size the index does not give."""
 
     operators: tuple[str, ...] = ()
     kernel_dtypes: tuple[NewDtypes, ...] = ()

@@ -91,7 +91,8 @@ class VariantLabel:
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a user asks for: one app or, where `app` is None, all; one ABI or, at None, all."""
+    """Pattern in a command's arguments: one app, or all if `app` is None; one ABI, or all if `abi`
+    is None."""
 
     app: str | None = None
     abi: str | None = None
@@ -137,7 +138,8 @@ def _match(text: str) -> re.Match[str]:
 
 
 def _written(text: str) -> str | None:
-    """How a text that is no label may have been meant."""
+    """Hint with the pattern that was probably meant by a text that is no label; None without a
+    guess."""
     if text in EVERY_ABI or "*" in text or _FOLDER_OF_ALL.fullmatch(text):
         return "write //..., which is every app"
     _, below, rest = _bare(text).partition("/")

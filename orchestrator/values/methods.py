@@ -41,7 +41,7 @@ class _Value(BaseModel):
 
 
 class Parameter(_Value):
-    """What a method takes, without `self`: a name and a type."""
+    """Parameter of a method, other than `self`: its name and type."""
 
     name: str = Field(pattern=METHOD)
     type: str = Field(pattern=TYPE)
@@ -74,7 +74,7 @@ class Input(_Value):
 
     @property
     def elements(self) -> int:
-        """Of a tensor."""
+        """Number of elements; for tensors only."""
         return math.prod(self.shape or ())
 
 

@@ -58,7 +58,8 @@ def _processor_named(name: str) -> str:
 
 
 def _same_kind(name: str, abi: str) -> bool:
-    """Whether the systems' names are alike, and the numbers in the processors' the same."""
+    """True if the names of the systems are similar, and the numbers in the processors' names
+    equal."""
     system, _, processor = name.partition("-")
     other, _, known = abi.partition("-")
     alike = get_close_matches(system, [other], cutoff=_ALIKE)

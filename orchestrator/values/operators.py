@@ -80,7 +80,7 @@ _known = cache(OperatorName)
 
 @dataclass(frozen=True)
 class Arguments:
-    """How many arguments an operator takes: `least` without its defaults, `most` with all."""
+    """Number of arguments that an operator takes: `least` without defaults, `most` with all."""
 
     least: int
     most: int

@@ -30,7 +30,8 @@ class OwnClass:
     place: Place | None = field(default=None, compare=False)
 
     def may_have(self, method: str) -> bool:
-        """Whether it has a method, as far as its registration says."""
+        """True if the class has a method by its registration, or if the registration may add
+        others."""
         return self.is_open or method in self.methods
 
 
@@ -75,7 +76,8 @@ class OwnSources:
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
-        """What stands behind the flags of the runtime's units."""
+        """Flags that follow those of the runtime's units: the app's own, and its include
+        folders."""
         return (*self.flags, *(f"-I{self.folder}/{folder}" for folder in self.include))
 
     @property

@@ -44,8 +44,8 @@ def module_name(package: str) -> str:
 
 
 def names_of(kind: PackageKind, package: str, maven_group: str | None) -> tuple[str, ...]:
-    """What packages of a kind are called where they are installed or fetched; none where no other
-    app's can be called so."""
+    """Names under which packages of a kind are installed or fetched; empty if no other app's
+    package can have the same."""
     if kind == "aar":
         if maven_group is None:  # the group is of the app alone
             return ()

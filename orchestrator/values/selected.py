@@ -33,7 +33,7 @@ class SelectedOperator:
     debug_info: Names = frozenset()
 
     def merge(self, other: SelectedOperator) -> SelectedOperator:
-        """What either says."""
+        """Merge two entries: flags that either sets, and debug information of both."""
         return SelectedOperator(
             self.root or other.root,
             self.training or other.training,

@@ -1,4 +1,4 @@
-"""What an app's models use: a value with a lossless, order-free merge.
+"""Selection: what an app's models use, a value with a lossless, order-free merge.
 
 Every entry records which models ask for it, so that `why` and the reports can name them.
 """

@@ -11,7 +11,7 @@ from orchestrator.values.operators import OperatorName
 
 @dataclass(frozen=True)
 class TraceIdentity:
-    """What a trace depends on; a lock with another identity is stale.
+    """Inputs of a trace; a lock with another identity is stale.
 
     model     sha256 of the .ptl
     runtime   the source tree's digest

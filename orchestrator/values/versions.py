@@ -1,4 +1,4 @@
-"""Which versions of model files a runtime loads."""
+"""Versions of model files that a runtime loads."""
 
 from __future__ import annotations
 

@@ -193,7 +193,8 @@ class TensorSpec(Declared):
 
 
 def elements(spec: TensorSpec) -> int:
-    """How many elements a tensor has; an empty size counts as 1, so that no other is endless."""
+    """Number of elements of a tensor. A size of 0 counts as 1, so that a limit on the number bounds
+    the other sizes."""
     return math.prod(size or 1 for size in spec.shape)
 
 
@@ -333,7 +334,7 @@ class ModelConfig(Declared):
 
     @property
     def is_program(self) -> bool:
-        """Whether its file is a program of torch.export, which no library loads as it is."""
+        """True if its file is a program of torch.export, which no library loads as it is."""
         return self.file.endswith(PROGRAM_SUFFIX)
 
     @property

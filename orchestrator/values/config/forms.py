@@ -135,9 +135,10 @@ def parse_size(text: object) -> int:
 
 
 def parse_threads(value: object) -> int:
-    """How many threads a library may use by default; `CORES` for as many as the machine has cores.
+    """Parse the default number of threads of a library; `cores` becomes `CORES`, a thread for each
+    core of the machine.
 
-    Raises `PydanticCustomError` for anything else.
+    Raises `PydanticCustomError` for anything else than a number in range or `cores`.
     """
     if value == "cores":
         return CORES
@@ -213,7 +214,7 @@ Threads = Annotated[
 
 @dataclass(frozen=True)
 class Expected:
-    """What a required field takes, as an error about a missing key states it."""
+    """Description of the value of a required field, for the error about a missing key."""
 
     text: str
 

@@ -139,7 +139,7 @@ class RuntimePin(Declared):
 
 
 class Defaults(Declared):
-    """What apps get unless they say otherwise."""
+    """Settings of an app whose app.yaml does not set them."""
 
     runtime: RuntimeName | None = Field(
         None, description="A name under `runtimes`; to be given where there are several."
