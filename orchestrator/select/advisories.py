@@ -1,8 +1,8 @@
-"""Whether the code that an advisory names is in a library, and what reaches it. Pure.
+"""Finds out whether the code that an advisory names is in a library, and what reaches it. Pure.
 
-In the library is what the walk of its plan reaches, since the linker drops the rest. An operator
+A library contains what the walk of its plan reaches, since the linker drops the rest. An operator
 of the app's models reaches a function if a chain of references leads from one of the operator's
-kernels to it; what only the library's own code refers to, no model can call.
+kernels to it. Code that only the library's own code refers to cannot be called by a model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which of the declared backends a model can reach at all.
+"""Finds the declared backends that a model can reach.
 
 A tensor has the QuantizedCPU dispatch key only if an operator made it quantised, and only operators
 with a telling name do: `quantized::conv2d`, `aten::quantize_per_tensor`, `aten::dequantize`,
@@ -21,12 +21,12 @@ SPARSE = "SparseCPU"
 
 
 def is_quantizing(operator: OperatorName) -> bool:
-    """Whether an operator's name says that it makes or takes quantised tensors."""
+    """True if an operator makes or takes quantised tensors, by its name."""
     return operator.startswith(("quantized::", "_quantized::")) or "quantize" in operator
 
 
 def is_sparse(operator: OperatorName) -> bool:
-    """Whether an operator's name says that it makes or takes sparse tensors."""
+    """True if an operator makes or takes sparse tensors, by its name."""
     return "sparse" in operator or "coalesce" in operator
 
 
@@ -64,11 +64,10 @@ def upgradable(version: VersionData) -> frozenset[OperatorName]:
 def upgraded(
     version: VersionData, root_operators: Iterable[OperatorName], archive: int
 ) -> frozenset[OperatorName]:
-    """Of a model's root operators, those by which it means something else than they compute now:
-    others take their places when it is loaded (torch/csrc/jit/mobile/parse_bytecode.cpp,
-    `applyUpgrader`).
+    """Root operators whose meaning in the model's archive version is not their present one: the
+    loader replaces them (torch/csrc/jit/mobile/parse_bytecode.cpp, `applyUpgrader`).
 
-    archive: the version of its archive
+    archive: version of the model's archive
     """
     roots = frozenset(root_operators)
     last = {name: until for rule in version.include for name, until in rule.unless.items()}

@@ -60,7 +60,7 @@ def registry(
 
 @dataclass(frozen=True)
 class Reach:
-    """What a walk found.
+    """Result of a walk.
 
     parents       node -> the node that led to it, or ROOT
     operators     operator -> the node whose code calls it, or ROOT for a root operator

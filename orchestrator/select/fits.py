@@ -1,4 +1,4 @@
-"""Whether a model fits a library that was built for other models, from its manifest. Pure.
+"""Judges whether a model fits a library that was built for other models, from its manifest. Pure.
 
 A model fits *by the manifest* if the library's plan would be the same with this model in the app: a
 build with both would then deliver the same library. So what the model's trace selects, with the
@@ -38,10 +38,10 @@ _MODEL = "the model"
 
 @dataclass(frozen=True)
 class Offer:
-    """What a library has, by its manifest; see `deliver.manifest.SelectionFact`.
+    """Contents of a library, by its manifest; see `deliver.manifest.SelectionFact`.
 
-    roots, resolved  None where the manifest is from before these were told
-    models           digests of those that it was cut for
+    roots, resolved  None if the manifest is older than these fields
+    models           sha256 of the models that the library was built for
     """
 
     pytorch: str
@@ -60,14 +60,14 @@ class Offer:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a model.
+    """Facts about a model.
 
-    classes   custom classes of the objects that it holds, without their namespaces
-    trace     what it used when it ran; None where there is none that still holds
-    no_trace  why there is none
-    faults    why the runtime would not run it, whatever the library has: from static checks
-    unchecked what those checks could not look at
-    upgraded  root operators by which it means what an earlier PyTorch did
+    classes    custom classes of the objects in it, without their namespaces
+    trace      record of what it used when it ran; None without a current one
+    no_trace   reason why there is none
+    faults     reasons why the runtime cannot run it, with any library: from static checks
+    unchecked  what those checks could not examine
+    upgraded   root operators that it uses in the meaning of an earlier PyTorch
     """
 
     sha256: str
@@ -190,9 +190,9 @@ class KnownRuntime:
 
 
 def judge(model: ModelFacts, offer: Offer, runtime: Callable[[], KnownRuntime | None]) -> Judgement:
-    """What a library's manifest says of a model.
+    """Judge by a library's manifest whether a model fits it.
 
-    runtime: gives the library's own; None where it is none that we ship an index of
+    runtime: returns the library's runtime; None if we ship no index of it
     """
     trace = model.trace if model.trace and model.trace.identity.runtime == offer.tree else None
     lacks = tuple(_lacks(model, offer, trace, runtime))
@@ -266,7 +266,8 @@ def _lacks(
     trace: Trace | None,
     runtime: Callable[[], KnownRuntime | None],
 ) -> Iterator[Lack]:
-    """What is certain: what keeps it from being loaded, and what it used when it was traced."""
+    """Yield what the library lacks for certain: requirements of loading the model, and what the
+    model used when it was traced."""
     yield from (Lack("model", fault, "named") for fault in model.faults)
     for what, version, has in (
         ("bytecode", model.bytecode, offer.bytecode),
@@ -307,7 +308,7 @@ def _note(name: OperatorName, offer: Offer, runtime: KnownRuntime | None) -> str
 def _uncovered(
     wanted: Selection, offer: Offer, runtime: KnownRuntime | None, reason: Need
 ) -> Iterator[Lack]:
-    """What of a selection a library does not have."""
+    """Yield the entries of a selection that a library does not have."""
     promoted = runtime.promoted if runtime else frozenset[OperatorName]()
     yield from (
         Lack("operator", name, reason)

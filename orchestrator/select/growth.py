@@ -1,6 +1,6 @@
-"""What a library grows by for what a model was seen to use. Pure.
+"""Bounds the growth of a library by what a model was seen to use. Pure.
 
-By the index, which has all functions with all dtypes: so each size is a bound.
+Sizes are the index's, which has all functions with all dtypes: so each is an upper bound.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Grown:
     selection: Selection
 
     def needed(self, operators: Collection[OperatorName]) -> Needed:
-        """What it needs with these operators."""
+        """Closure of the library's entry symbols and units, and of the kernels of `operators`."""
         return needed(
             self.index,
             self.kernels,
@@ -52,7 +52,7 @@ def unknown_to(
     operators: Collection[OperatorName],
     kernel_dtypes: Mapping[str, Collection[str]],
 ) -> tuple[frozenset[OperatorName], dict[str, tuple[str, ...]]]:
-    """Of the operators, and of the dtypes by kernel tag, those that no trace has."""
+    """Operators, and dtypes by kernel tag, that no trace has."""
     dtypes = dict[str, tuple[str, ...]]()
     for tag in sorted(kernel_dtypes):
         missing = set(kernel_dtypes[tag]).difference(traced.kernel_dtypes.get(tag, ()))
@@ -66,10 +66,10 @@ def growth(
     operators: Collection[OperatorName],
     kernel_dtypes: Mapping[str, tuple[str, ...]],
 ) -> Growth:
-    """What new operators, and dtypes of kernel tags, add to a library.
+    """Upper bound of what new operators, and dtypes of kernel tags, add to a library.
 
-    The code of a tag that only new operators reach comes with them. Dtypes that the library has
-    although no trace names them, for what no input ran, add nothing.
+    Code of a tag that only new operators reach is counted with these operators. Dtypes that the
+    library has though no trace names them, for operators that no input ran, add nothing.
     """
     known = library.kernels.by_operator.keys()
     before = known & library.selection.operators.keys()

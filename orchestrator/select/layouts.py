@@ -1,4 +1,4 @@
-"""What operators use for other sizes and layouts of their tensors than those of a trace.
+"""Selects what operators use for sizes and layouts of tensors that were not traced.
 
 Pure. A slice, a tensor in channels-last order and one without elements are no new operators: an
 operator's own code, which is reached without a call of another operator, switches on other kernel
@@ -36,11 +36,13 @@ class _OwnCode:
 def of_other_layouts(
     index: RuntimeIndex, kernels: Registry, trace: Trace, data: LayoutsData
 ) -> Selection:
-    """What the operators that ran use for other layouts, in the dtypes that were traced of them.
+    """Selection of what the operators that ran use for other layouts, in the dtypes of their
+    traces.
 
-    A tag gets the dtypes of the tags that the same operator has in the same unit; that of a copy,
-    those that the model computes in; and that of another operator which is called for that alone,
-    the floating-point ones among them where none of its own ran.
+    Tags in `data.tags` count, and all tags of an operator of `data.native` that is added. A tag
+    gets the dtypes that were traced for any tag that counts of the same operator in the same unit;
+    beside a tag of a copy, all dtypes that the model computes in; and where that is none, those of
+    `data.native` get the floating-point dtypes that the model computes in.
     """
     ran = trace.called_operators.keys()
     new, left = set[OperatorName](), list(ran)
@@ -74,7 +76,7 @@ def of_other_layouts(
 
 
 def _dtypes(trace: Trace, tags: Iterable[str]) -> frozenset[str]:
-    """Those that were traced of some tags."""
+    """Dtypes that were traced for any of these tags."""
     return frozenset[str]().union(*(trace.kernel_tags.get(tag, ()) for tag in tags))
 
 

@@ -1,14 +1,15 @@
-"""What many sets of roots need, over one index: `closure.reach` with memoisation.
+"""Computes what many sets of roots need, over one index: `closure.reach` with memoisation.
 
 The closure of a set of roots is the union of their closures.  So every node, unit and operator is
 visited once, whatever the number of apps. Strongly connected components are found on the way (R.
 Tarjan, "Depth-first search and linear graph algorithms", 1972), and the result of each is one
-integer, a bit set.  Only results are kept (units, operators, entry points, sizes), not the nodes
-themselves: `closure.reach` finds how something was reached.
+integer, a bit set.  Only results are stored (units, operators, entry points, sizes), not the nodes
+themselves: `closure.reach` finds the path to a node.
 
 Apps differ in the units that are cut.  So a reference into a unit that may be cut is a result
-itself, a crossing, and not followed on the way: each question follows those that it does not cut.
-One memory serves all of them; each of its own would take 40 MB of the shipped index.
+itself, a crossing, and not followed on the way: each query follows the crossings that it does not
+cut. One memo serves all queries; a memo for each set of cuts would take 40 MB with the shipped
+index.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ _BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in rang
 
 @dataclass(frozen=True)
 class Needed:
-    """What a set of roots needs; the fields of `closure.Reach`, without paths.
+    """Closure of a set of roots: the fields of `closure.Reach`, without paths.
 
     units       indices of the units to compile (without generated ones)
-    generated   indices of generated units of which a node is reached
+    generated   indices of the generated units with a reached node
     operators   the roots' operators; with calls followed, those that they may call too
     called      operators with a live typed entry point (`at::_ops::X::call`)
     direct      (dispatch key, operator) of kernels that live code calls without the dispatcher
-    tags        kernel tags that what is reached asks for; with calls followed, and else none
+    tags        kernel tags of reached code; empty unless calls are followed
     switches    nodes that switch on kernel tags
     stubs       functions of cut units that live code refers to: symbols to be stubbed
-    bytes       size of all sections that are reached, as the index has it
+    bytes       total size of the reached sections, by the index
     """
 
     units: frozenset[int]
@@ -86,8 +87,8 @@ def added_bytes(
     cut: Iterable[int],
     more: Iterable[OperatorName],
 ) -> tuple[dict[OperatorName, int], int]:
-    """What each of `more` operators adds to the bytes that `operators` need, and what all of them
-    add together: they share code."""
+    """Bytes that each operator of `more` adds to what `operators` need, and bytes that all of them
+    add together, which is not the sum: they share code."""
     before, new, whole = tuple(operators), tuple(more), tuple(units)
     nodes, left = frozenset(entry), frozenset(cut)
     closures = _closures(index, kernels, nodes, left, False)
@@ -109,10 +110,11 @@ def _closures(
     cut: frozenset[int],
     follow_calls: bool,
 ) -> _Closures:
-    """Those of an index, for all registries that keep results in one place; with calls followed,
-    for one registry: it says what a call brings.
+    """Return the memo of an index. All registries with the same `kept` share one; with calls
+    followed, each registry has its own, since it decides what a call reaches.
 
-    Made anew where they do not know all of `entry` or of `cut`, which differ in little.
+    A memo that does not know all of `entry` or of `cut` is replaced by one that does; queries
+    differ in few of them.
     """
     key = (Same(index), Same(kernels.by_operator) if follow_calls else None)
     kept = kernels.kept.get(key)
@@ -127,8 +129,8 @@ def _closures(
 
 @dataclass(frozen=True)
 class _Roots:
-    """Where a question starts: nodes, operators with what `registrations` has of them, and units;
-    the nodes are of `_Closures.entry`."""
+    """Roots of a query: nodes, operators with their `registrations`, and units. The nodes are among
+    those of `_Closures.entry`."""
 
     registrations: Registrations
     entry: frozenset[int] = frozenset()
@@ -151,7 +153,7 @@ class _Crossing:
 
 @dataclass(frozen=True)
 class _Reached:
-    """What roots need, as bits; of the units to cut those that stay cut, and their stubs."""
+    """Result of a query: the outcome as bits, the units that stay cut, and their stubs."""
 
     outcome: int
     left: frozenset[int]
@@ -202,7 +204,7 @@ class _Closures:
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
 
     def needed(self, roots: _Roots, cut: frozenset[int]) -> Needed:
-        """What the roots need, with these units cut that can be."""
+        """Closure of the roots, with the units of `cut` excluded that can be."""
         reached = self.reached(roots, cut)
         size, labels = self._meaning(reached.outcome)
         found: dict[_Kind, list[Any]] = {kind: [] for kind in _KINDS}
@@ -244,7 +246,7 @@ class _Closures:
         return outcome
 
     def _outcome_of_start(self, entry: frozenset[int], units: tuple[int, ...]) -> int:
-        """What roots need that are no operators: many apps start alike."""
+        """Outcome of the roots that are not operators, memoised: many apps start with the same."""
         key = (entry, units)
         if key not in self._starts:
             outcome, vertices = 0, list[int]()
@@ -258,7 +260,7 @@ class _Closures:
         return self._starts[key]
 
     def _outcomes_of_operators(self, registrations: Registrations) -> dict[OperatorName, int]:
-        """Those that are known of a registry's operators, by name."""
+        """Outcomes of a registry's operators that are known so far, by operator."""
         return self._by_registry.setdefault(Same(registrations), {})
 
     def _outcome_of(self, vertex: int) -> int:

@@ -71,10 +71,11 @@ def recorded_selection(
     units: Iterable[int],
     cut: Iterable[int],
 ) -> Selection:
-    """What a tracer has: the static closure of `operators` and of all else that it links.
+    """Selection of a tracer: the static closure of `operators` and of everything else that it
+    links.
 
-    It has the tags, classes and features of every unit, not of those alone that are reached:
-    projections that do not depend on the app let the tracers of all apps share their objects.
+    It has the tags, classes and features of every unit, reached or not: projections that do not
+    depend on the app let the tracers of all apps share their objects.
     """
     roots, who = frozenset(operators), frozenset({requester})
     found = needed(
@@ -91,7 +92,8 @@ def recorded_selection(
 
 
 def traced_selection(trace: Trace) -> Selection:
-    """What ran, and every operator that the bytecode names: the loader requires all of them."""
+    """Selection of what ran, and of every operator that the bytecode names: the loader requires
+    them."""
     who = frozenset({trace.model})
     operators = sorted({*trace.root_operators, *trace.called_operators})
     return Selection(

@@ -59,7 +59,7 @@ def readable(symbol: str) -> str:
 
 
 def _encoding(text: str) -> str:
-    """What a name stands for, behind its `_Z`; nothing where it has no word."""
+    """Readable form of a mangled name without its `_Z`; empty if there is no identifier in it."""
     if text[:2] in _OF:
         inner = "a function type" if text[2:3] in ("F", "P") else _encoding(text[2:])
         return inner and f"{_OF[text[:2]]} {inner}"

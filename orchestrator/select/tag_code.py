@@ -45,8 +45,8 @@ def _reached_in_unit(index: RuntimeIndex, nodes: Collection[int], unit: int) -> 
 
 
 class UnselectedDtypes:
-    """How much of the index's bytes is code for dtypes that a selection leaves out; results are
-    kept, since most variants have most of their units in common."""
+    """Counts bytes of the index that are code for dtypes outside of a selection. Results are
+    memoised, since most variants have most of their units in common."""
 
     def __init__(self, index: RuntimeIndex) -> None:
         self._index = index
@@ -90,6 +90,6 @@ class UnselectedDtypes:
 
 
 def _selected_cases(tags: Iterable[str], selection: Selection) -> int:
-    """How many cases are selected of a switch on these tags."""
+    """Number of selected cases of a switch on these tags."""
     dtypes = [selection.kernel_dtypes.get(tag, {}) for tag in tags]
     return _CASES if any(_ALL_DTYPES in one for one in dtypes) else max(map(len, dtypes))

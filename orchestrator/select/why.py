@@ -53,7 +53,8 @@ class Explainer:
         self._inits = {node: unit.path for unit in index.units for node in unit.init}
 
     def operator(self, name: OperatorName, traces: Iterable[Trace]) -> list[str]:
-        """Who asked for an operator, and what calls it; nothing where it is not in the variant."""
+        """Lines that name who asked for an operator and what calls it; empty if the variant lacks
+        it."""
         lines = [
             f"{trace.model}: {_request(name, trace, self.selection)}{self._unrun(name, trace)}"
             for trace in traces
@@ -91,7 +92,7 @@ class Explainer:
         ]
 
     def unit(self, path: str) -> list[str]:
-        """What brings a unit; nothing where it is not in the variant."""
+        """Lines that explain why the variant has a unit; empty if it lacks it."""
         number = next((n for n, unit in enumerate(self.index.units) if unit.path == path), None)
         if number is None:
             return []
@@ -107,7 +108,7 @@ class Explainer:
         return lines
 
     def symbol(self, name: str) -> list[str]:
-        """What brings a function or a datum, by its mangled name."""
+        """Path to a function or datum, by its mangled name; empty if the variant lacks it."""
         names = self.index.names
         node = next((n for n in self.walk.parents if names[n].split("@", 1)[0] == name), None)
         return [] if node is None else ["the shortest path to it:", *self.path(node)]
@@ -162,7 +163,8 @@ def overloads(name: str, known: Iterable[OperatorName]) -> tuple[OperatorName, .
 
 
 def of_selection(name: str, selection: Selection) -> list[str]:
-    """Who asked for a kernel tag, a custom class or a build feature of this name."""
+    """Lines that name who asked for a kernel tag, a custom class or a build feature of this
+    name."""
     lines = [
         _of_dtype(who, dtype)
         for dtype, models in sorted(selection.kernel_dtypes.get(name, {}).items())
