@@ -1,5 +1,5 @@
-"""What an add-on must contain: the units, entry points and stubs that its operators need and that
-its library does not export. Pure.
+"""Plans the contents of an add-on: the units, entry points and stubs that its operators need and
+that its library does not export. Pure.
 
 The traversal is that of `select/closure.py`, but stops at symbols that the library has. A unit
 whose object would differ in the add-on (its projection has more dtypes) belongs to the add-on, with
@@ -20,14 +20,14 @@ from orchestrator.values.operators import OperatorName
 
 @dataclass
 class AddonNeeds:
-    """What was reached.
+    """Result of the traversal.
 
     units      numbers of units to compile
     called     operators whose typed entry points the add-on defines
     direct     (dispatch key, operator) of kernels that it calls without the dispatcher
     stubs      functions of cut units that it refers to
-    by_hand    operators that are registered by a unit's own code, with the unit
-    tags       kernel tags that code of these units switches on, where it was reached
+    by_hand    operator that a unit registers by code of its own -> the unit
+    tags       kernel tags on which reached code of these units switches
     """
 
     units: set[int] = field(default_factory=set)
@@ -40,16 +40,16 @@ class AddonNeeds:
 
 @dataclass(frozen=True)
 class AddonRoots:
-    """What an add-on is planned from.
+    """Roots of an add-on's plan, and the contents of its library.
 
-    operators  those that it registers
-    has        whether the library exports a symbol
-    entered    operators whose entry points the library may be asked for: it selected them
-    own        units that are the add-on's own whatever the library has of them
+    operators  operators that the add-on registers
+    has        True for a symbol that the library exports
+    entered    operators whose typed entry points may be imported: the library selected them
+    own        units that the add-on compiles even if the library exports their symbols
     cut        units that no tensor of the models can enter
-    by_hand    whether it takes units that register operators by code of their own
-    there      units that the library has whole
-    whole      units that are linked whatever refers to them: an app's own
+    by_hand    whether the add-on takes units that register operators by code of their own
+    there      units that the library contains whole
+    whole      units that are linked unconditionally: an app's own
     """
 
     operators: tuple[OperatorName, ...]

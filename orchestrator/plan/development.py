@@ -105,10 +105,10 @@ def wide_tags(kernel_dtypes: Mapping[str, Iterable[str]]) -> frozenset[str]:
 def exported_symbols(
     index: RuntimeIndex, extension: Collection[str], layered: Collection[str]
 ) -> tuple[str, ...]:
-    """What the base of a runtime exports, where it has it; sorted.
+    """Symbols that the base of a runtime exports if it defines them; sorted.
 
-    extension, layered: what a library exports that is extended, of the runtime's index and of that
-    with an app's own sources, which may call what nothing of PyTorch's calls
+    extension, layered: symbols that an extensible library exports, by the runtime's index and by
+    that index with an app's own sources, which may call functions that no code of PyTorch calls
     """
     missing = frozenset(layered).difference(extension)
     if not missing:
@@ -120,7 +120,8 @@ def exported_symbols(
 def own_operators(
     index: RuntimeIndex, kernels: Registry, operators: Iterable[OperatorName], own: Collection[str]
 ) -> frozenset[OperatorName]:
-    """Those of `operators` that units of an app's own register, by their paths."""
+    """Operators out of `operators` that an app's own units register; `own`: paths of these
+    units."""
     return frozenset(
         name
         for name in operators
@@ -220,9 +221,9 @@ def kept_symbols(
 
 
 def _can_be_kept(symbol: str) -> bool:
-    """Whether the address of a symbol can be taken as of any other: no thread's own variable, as
-    far as names tell. Data that is kept besides does no harm, a variable that is not is refused by
-    the linker."""
+    """True if the address of a symbol can be taken as any other's: by its name a function or a
+    table, and no thread-local variable. A wrong guess is harmless: data is only kept in addition,
+    and the linker refuses a thread-local variable."""
     named = symbol.startswith(_TABLES) or _is_function(symbol)
     return named and symbol.isidentifier() and symbol.isascii()
 

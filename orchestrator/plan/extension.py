@@ -1,4 +1,5 @@
-"""What add-ons import from the library that they extend, according to the runtime's index. Pure.
+"""Lists the symbols that add-ons import from the library that they extend, by the runtime's index.
+Pure.
 
 A library exports the functions and data that have one definition and that other units reference. An
 add-on compiles inline functions again. The type information of a class is exported even so, since

@@ -104,11 +104,11 @@ def hardened(
 
 
 def canaries_of(layout: Layout, unit: str, *, kernel: bool, purpose: Purpose) -> Canaries:
-    """Which functions of a unit of PyTorch's get a stack protector (see `_CANARIES`).
+    """Stack-protector level of a unit of PyTorch's (see `_CANARIES`).
 
-    None in what computes: units that upstream compiles at -O3 (`kernel`), and those in folders of
-    kernels. More than usual in units that read models, which are untrusted; in a tracer, whose size
-    and speed do not count, in all: so that they share one precompiled header.
+    `none` for units that compute: those that upstream compiles at -O3 (`kernel`), and those in
+    folders of kernels. `more` for units that read models, which are untrusted, and for every unit
+    of a tracer, whose size and speed do not count: so its units share one precompiled header.
     """
     if purpose == "tracer":
         return "more"
@@ -118,13 +118,14 @@ def canaries_of(layout: Layout, unit: str, *, kernel: bool, purpose: Purpose) ->
 
 
 def guards_stack(flags: Iterable[str]) -> bool:
-    """Whether a toolchain with these flags of its own makes functions that guard their stack."""
+    """True unless the toolchain's own flags turn stack protectors off."""
     about = _about_canaries(tuple(flags))
     return not about or not about[-1].startswith("-fno-")
 
 
 def checks_calls(flags: Iterable[str]) -> bool:
-    """Whether a toolchain with these flags of its own lets glibc check the calls that write."""
+    """True unless the toolchain's own flags turn glibc's checks of calls that write
+    (_FORTIFY_SOURCE) off."""
     about = [flag for flag in flags if flag[2:].startswith("_FORTIFY_SOURCE")]
     return not about or (about[-1].startswith("-D") and not about[-1].endswith("=0"))
 

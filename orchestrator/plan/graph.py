@@ -69,8 +69,9 @@ _Compiling = Callable[[GeneratedUnit, str], Compile]
 
 @dataclass(frozen=True)
 class CommonObjects:
-    """What variants of one specification (`VariantSpec.common`) link, whatever their apps select;
-    the fields are those of `VariantObjects`, `native` without what says the selection."""
+    """Objects that all variants of one specification (`VariantSpec.common`) link, whatever their
+    apps select. The fields are those of `VariantObjects`; `native` lacks the unit that states the
+    selection."""
 
     native: tuple[Compile, ...]
     runtime_library: tuple[Compile, ...] = ()
@@ -170,10 +171,10 @@ def _generated(
     cost: float,
     pch: Precompile | None = None,
 ) -> _Compiling:
-    """How generated units are compiled that differ in their text alone; a large plan has thousands
-    of them.
+    """Return the function that makes compilations of generated units which differ in their text
+    alone; a large plan has thousands of them.
 
-    of: what their objects depend on besides their text, toolchain and flags
+    of: parts of their objects' identity in addition to text, command, toolchain and flags
     """
     common = {**of, "command": COMPILE_COMMAND, "toolchain": spec.toolchain, "flags": flags}
     fingerprint_with = fingerprint_but(common, "unit")
@@ -286,7 +287,8 @@ def _native_compiles(
 
 
 def _told(dialect: Dialect) -> tuple[str, ...]:
-    """What the C API says of its runtime: PyTorch's version, and the bytecode that it reads."""
+    """Macros that tell the C API its runtime: PyTorch's version, and the bytecode versions that it
+    reads."""
     bytecode = dialect.models.bytecode
     return (
         f'-DLTA_PYTORCH="{dialect.version}"',

@@ -1,4 +1,4 @@
-"""How units of third-party libraries are compiled. Pure."""
+"""Plans the compilations of third-party libraries' units. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COST = 0.15
 
 @dataclass(frozen=True)
 class LibraryFacts:
-    """What planning needs to know of a library.
+    """Facts about a library that planning needs.
 
-    name, version  as its data says
+    name, version  from its data
     digest         of its pinned trees, and of our headers that its units read
     include        flags that put its folders on the include path
     common, c, cxx  flags of all its units, and of those in one language
@@ -44,11 +44,11 @@ class LibraryFacts:
 
 @dataclass(frozen=True)
 class LevelFlags:
-    """What tells units about the CPU levels of a library.
+    """Macros that state the CPU levels of a library.
 
-    macros   unit -> those that are set to 1 for it
-    without  set for all that chooses by levels: what is left out of the library
-    own      set for our own kernels: what is in the library
+    macros   unit -> macros that are set to 1 for it
+    without  macros for units that choose by level: one for each level that the library lacks
+    own      macros for our own kernels: one for each level that the library has
     """
 
     macros: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ def level_flags(
 
 
 def library_facts(data: LibraryData, digest: str) -> LibraryFacts:
-    """How a library's units are compiled, by its data: include paths, and flags by language.
+    """Facts about a library by its data: include paths, and flags by language.
 
     digest: of its pinned trees, and of our headers that its units read
     """

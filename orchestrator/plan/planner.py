@@ -49,11 +49,11 @@ class UnitUnknownError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _AppNeeds:
-    """What a selection needs, whatever the ABI.
+    """Needs of a selection, the same for every ABI.
 
     whole, on_demand  numbers of units, in order
     projections       unit -> digest of its projection, for op-bearing units
-    bearing           digest -> a unit with this projection
+    bearing           digest of a projection -> a unit that has it
     """
 
     needed: Needed
@@ -136,18 +136,19 @@ class Planner:
     def linked(
         self, units: Iterable[str], kernels: Registry, selection: Selection, spec: VariantSpec
     ) -> frozenset[str]:
-        """Those of these units, by path, that are linked into such a variant: none that the version
-        does not have. Raises UnitUnknownError."""
+        """Paths out of `units` that are linked into such a variant; units that the PyTorch version
+        does not have are left out. Raises UnitUnknownError."""
         app = self._app(kernels, selection, spec)
         linked = frozenset((*app.whole, *app.on_demand))
         return frozenset(unit for unit in units if self._numbers.get(unit) in linked)
 
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
-        """What the plan's roots reach, with the way to each node. Raises UnitUnknownError."""
+        """Reach of the plan's roots, with a path to each node. Raises UnitUnknownError."""
         return reach(self.index, kernels, **self._roots(selection, spec))
 
     def _keys_of(self, app: _AppNeeds, spec: VariantSpec) -> dict[int, _UnitKey]:
-        """How each unit is compiled that an app needs, by number: for all of its ABIs alike."""
+        """Keys of the compilations that an app needs, by unit number: the same for all of its
+        ABIs."""
         key = (Same(app), spec.hot, spec.lean)
         if key not in self._keys:
             hot, lean = self._known(spec.hot), self._known(spec.lean)

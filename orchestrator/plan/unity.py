@@ -40,7 +40,8 @@ class UnityRules:
 
 
 def can_share(rules: UnityRules, unit: UnitFacts) -> bool:
-    """Whether a unit may be a member of a shard: the same for every selection, of the tree."""
+    """True if a unit may be a member of a shard: it is in the source tree, its object does not
+    depend on the selection, and the rules do not list it under `alone`."""
     return not (
         mentions_selection(unit) or unit.path in rules.alone or unit.path.startswith(GENERATED)
     )

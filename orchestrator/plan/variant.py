@@ -71,26 +71,27 @@ class OwnFlags:
 
 @dataclass(frozen=True)
 class RuntimeFacts:
-    """What planning needs to know of a runtime besides its index.
+    """Facts about a runtime, besides its index, that planning needs.
 
-    dialect      what is done differently for its version
+    dialect      values that are specific to its PyTorch version
     identity     digest of the source tree, its generated and configured headers
     kernels      units that upstream compiles at -O3
     always       units whose static initialisers the runtime cannot do without
-    recording    more of them for a tracer
+    recording    further such units for a tracer
     unlike       units that cannot be compiled with the precompiled header
     making       units that make the results of nearly all operators, or call them: as hot as any
                  kernel
     included     unit -> header of ours that it is compiled with
-    traced       unit -> the header that it is compiled with in a tracer, where that is another
+    traced       unit -> header that it is compiled with in a tracer, if that is another
     flagged      unit -> flags of its own
-    threading    what units read first that compute in parallel, in a variant with threads
-    threads      what the unit reads first that says how: see `Layout.threads`
+    threading    header that units with parallel loops read first, in a variant with threads
+    threads      header that the unit which sets the number of threads reads first: see
+                 `Layout.threads`
     pch          digest of the precompiled header's text
-    cuttable     units that some selection needs no more than stubs of
-    unity        how units that every variant has are compiled together
+    cuttable     units that some selection can replace by stubs
+    unity        rules for compiling units that every variant has together
     own          unit of ours -> digest of its text
-    app          the sources of the app that is planned, where it has its own
+    app          own sources of the app that is planned, if it has some
     by_name      unit -> operators that it looks up by name, unless it is lean
     """
 
@@ -120,7 +121,7 @@ class RuntimeFacts:
         return {} if self.app is None else self.app.units
 
     def is_cxx(self, unit: str) -> bool:
-        """Whether a unit is C++: C has no projections."""
+        """True if a unit is C++; a unit in C has no projection."""
         return self.languages.get(unit, "c++") == "c++"
 
     def included_in(
@@ -145,24 +146,25 @@ class RuntimeFacts:
 
 @dataclass(frozen=True)
 class VariantSpec:
-    """What to plan: an ABI's toolchain identity and flags, what for, and how optimised.
+    """Specification of a variant to plan: identity and flags of an ABI's toolchain, purpose,
+    optimisation.
 
     entry   symbols of the runtime that our own native code refers to
     features  kernels of ours that call a library: their names, sorted
-    levels  CPU levels that they choose from, in the order of the library's data
-    kernel_entry  symbols of the runtime that they refer to
+    levels  CPU levels that these kernels choose from, in the order of the library's data
+    kernel_entry  symbols of the runtime that these kernels refer to
     precompile  whether units share a precompiled header
     unity   whether units that every variant has are compiled together
-    lto     whether its shared library is optimised as a whole, at the link
+    lto     whether the shared library is optimised as a whole, at the link
     cut     units that the models cannot enter: their functions become stubs
-    hot     units whose kernels take the time (from the trace)
-    lean    units of which the models need less: compiled with a header of ours
+    hot     units whose kernels take most of the time, by the traces
+    lean    units that the models need only in part: compiled with a header of ours
     system  the toolchain's: its C library decides on some flags
-    self_relocation  whether its shared library may relocate itself
-    hardening  how errors in memory are found when it runs, as far as the compiler must be told
-    threaded  whether it has threads of its own
+    self_relocation  whether the shared library may relocate itself
+    hardening  run-time checks of memory errors that the compiler does not add by itself
+    threaded  whether the library has threads of its own
     dispatch  how code calls operators that no model names
-    extensible  whether its shared library takes add-ons
+    extensible  whether the shared library takes add-ons
     """
 
     abi: str
