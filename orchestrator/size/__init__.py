@@ -1,1 +1,1 @@
-"""What the bytes of a delivered library are there for, and who asks for them."""
+"""Attribution of a delivered library's bytes: their purpose, and who asks for them."""

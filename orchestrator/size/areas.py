@@ -1,4 +1,4 @@
-"""What parts of a library are called that units, headers and kinds of bytes belong to."""
+"""Names the parts of a library that units, headers and kinds of bytes belong to."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _UNITS: Final = (
 
 
 def area_of(share: Share) -> str:
-    """What a share's bytes are called."""
+    """Name of the part of a library that a share belongs to."""
     if share.kind in _KINDS:
         return _KINDS[share.kind]
     if share.unit and share.unit.startswith("texts"):
@@ -80,7 +80,7 @@ def area_of(share: Share) -> str:
 
 
 def by_area(attribution: Attribution) -> dict[str, int]:
-    """What each part takes, largest first."""
+    """Bytes of each part, largest first."""
     found: dict[str, int] = {}
     for share in attribution.shares:
         area = area_of(share)

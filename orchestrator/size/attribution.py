@@ -65,8 +65,8 @@ class Attribution:
     shares: tuple[Share, ...]
 
     def alone(self) -> dict[str, int]:
-        """What each asks for that nobody else does, largest first: the library is smaller by that
-        without it."""
+        """Bytes that only one operator or class asks for, by its name, largest first: the library
+        would be smaller by these without it."""
         found = Counter[str](dict.fromkeys(self.asked, 0))
         for share in self.shares:
             if len(share.asked) == 1:
@@ -74,7 +74,7 @@ class Attribution:
         return _largest(found)
 
     def shared(self) -> dict[str, int]:
-        """What each asks for that others ask for too."""
+        """Bytes that an operator or class asks for together with others, by its name."""
         found = Counter[str](dict.fromkeys(self.asked, 0))
         for share in self.shares:
             if len(share.asked) > 1:
@@ -84,12 +84,12 @@ class Attribution:
 
     @property
     def base(self) -> int:
-        """What is there whatever is asked for."""
+        """Bytes that are in the library whatever is asked for."""
         return sum(share.bytes for share in self.shares if not share.asked)
 
     @property
     def several(self) -> int:
-        """What several operators or classes ask for."""
+        """Bytes that several operators or classes ask for."""
         return sum(share.bytes for share in self.shares if len(share.asked) > 1)
 
     def models_of(self, share: Share) -> tuple[str, ...]:
@@ -97,14 +97,15 @@ class Attribution:
         return tuple(sorted({model for name in share.asked for model in self.asked[name].sites}))
 
     def by_models(self) -> dict[tuple[str, ...], int]:
-        """What only these models ask for together, largest first; of no models: the base."""
+        """Bytes by the models that ask for them, each alone or together, largest first; no models:
+        the base."""
         found = Counter[tuple[str, ...]]()
         for share in self.shares:
             found[self.models_of(share)] += share.bytes
         return _largest(found)
 
     def by_unit(self) -> dict[str, int]:
-        """What each unit takes, largest first."""
+        """Bytes of each unit, largest first."""
         found = Counter[str]()
         for share in self.shares:
             found[share.unit] += share.bytes

@@ -15,7 +15,7 @@ SEVERAL = "(for several operators)"
 
 @dataclass(frozen=True)
 class Change:
-    """What something takes before and after."""
+    """Bytes of a named part of a library, before and after."""
 
     name: str
     before: int
@@ -54,16 +54,16 @@ class Comparison:
         return None if before is None or after is None else Change(self.label, before, after)
 
     def operators(self) -> tuple[Change, ...]:
-        """What each operator or class has for itself alone, what several have, and the rest: the
-        differences add up to the library's. Largest first."""
+        """Changes of the bytes that each operator or class has for itself alone, of those that
+        several ask for, and of the rest: the differences add up to the library's. Largest first."""
         return _changes(_by_operator(self.before), _by_operator(self.after))
 
     def units(self) -> tuple[Change, ...]:
-        """What each unit has."""
+        """Changes of each unit's bytes."""
         return _changes(*(one.by_unit() if one else {} for one in (self.before, self.after)))
 
     def models(self) -> tuple[Change, ...]:
-        """What models have for themselves, each alone or together."""
+        """Changes of the bytes that models ask for, each alone or together."""
         return _changes(
             *(
                 {", ".join(who) or ANY: n for who, n in one.by_models().items()} if one else {}
@@ -72,7 +72,7 @@ class Comparison:
         )
 
     def made(self) -> dict[str, tuple[str, str]]:
-        """What the library was made with: before and after, of what differs."""
+        """Settings of the build that differ, by name: before and after."""
         if self.before is None or self.after is None:
             return {}
         before, after = self.before.made, self.after.made
@@ -83,7 +83,8 @@ class Comparison:
         }
 
     def sites(self, operator: str) -> str:
-        """Who asks for an operator: `detector: forward at detector.py:41`."""
+        """Models that ask for an operator, each with its first site: `detector: forward at
+        detector.py:41`."""
         for one in (self.after, self.before):
             if one is not None and operator in one.asked:
                 sites = one.asked[operator].sites
@@ -100,7 +101,8 @@ def compared(
 
 
 def grown(found: Iterable[Comparison], bytes_more: int) -> tuple[Comparison, ...]:
-    """Those that were there before, and have more than so many bytes more."""
+    """Comparisons of libraries that existed before and have grown by more than `bytes_more`
+    bytes."""
     return tuple(
         one for one in found if one.before and one.after and one.size.difference > bytes_more
     )

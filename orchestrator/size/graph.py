@@ -34,8 +34,8 @@ class LinkedObject:
 
 @dataclass(frozen=True)
 class Registered:
-    """What an index knows of an operator: the names of the functions that are registered for it,
-    and units that do so, of those that are linked for that."""
+    """Registration of an operator by the index: names of the functions that are registered for it,
+    and units that are linked to register it."""
 
     kernels: frozenset[str]
     units: frozenset[str]
@@ -87,5 +87,5 @@ class LinkedGraph:
         return found
 
     def bytes(self, nodes: Iterable[int]) -> int:
-        """What these take."""
+        """Total bytes of these nodes."""
         return sum(self.nodes[node].total for node in nodes)

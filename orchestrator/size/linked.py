@@ -95,8 +95,9 @@ class _Placing:
         kinds[kind] = kinds.get(kind, 0) + amount
 
     def _own(self, address: int, node: int) -> None:
-        """What is at an address is of a node. Of equal functions that a linker has folded each has
-        what it refers to, and the bytes are a node of their own."""
+        """Attribute the bytes at an address to a node. Nodes of functions that the linker has
+        folded keep their own edges; the bytes become a node of their own, which each of them refers
+        to."""
         owner = self._owners.get(address)
         if owner is None:
             self._owners[address] = node
@@ -129,14 +130,15 @@ class _Placing:
                 self._loose(output or "", kind, section.size, node, kind)
 
     def _loose(self, output: str, kind: Kind, amount: int, node: int, becomes: Kind) -> None:
-        """Of what no symbol covers in a section of the file: it is of a node."""
+        """Attribute to a node up to `amount` bytes of an output section that no symbol covers, as
+        of the kind `becomes`."""
         amount = min(amount, self._rest.get((output, kind), 0))
         if amount:
             self._rest[output, kind] -= amount
             self._add(node, becomes, amount)
 
     def _share(self, node: int, shares: Sequence[tuple[int, int]]) -> None:
-        """Of the code or the table that registers operators each has its part."""
+        """Move to each operator its part of the code or the table that registers it."""
         for kind in ("code", "data"):
             whole = self._nodes[node].bytes.get(kind, 0)
             for operator, amount in shares:

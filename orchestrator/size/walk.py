@@ -34,7 +34,8 @@ Key = tuple[int, int]  # an object, and a section of it
 
 
 class Walk:
-    """What a library has, by what refers to what: as a linker finds it, from the objects alone."""
+    """Walks references as a linker does, and finds the contents of a library from its objects
+    alone."""
 
     def __init__(
         self,
@@ -206,8 +207,8 @@ class Walk:
     def _registrations(
         self, facts: ObjectFacts, section: Section
     ) -> Iterator[tuple[OperatorName, Sequence[Reference], int]]:
-        """What a section registers: each operator, what is referred to for it, and how many bytes
-        of the section do."""
+        """Yield each operator that a section registers, with the references of its registration and
+        the bytes of the section that make it."""
         cut = cut_registrations(facts, section, self._known)
         if cut is None:
             yield from self._by_names(facts, section)
@@ -279,7 +280,7 @@ def _handlers(facts: ObjectFacts) -> Iterator[tuple[int, Section]]:
 
 
 def _header(symbol: str) -> str:
-    """Where a template or an inline function is from, by its namespace."""
+    """Name of the headers that a template or an inline function is from, by its namespace."""
     name = readable(symbol).rpartition(" ")[2]
     outer, inner = [*name.split("::"), ""][:2]
     if outer == name or not outer.isidentifier():
