@@ -263,10 +263,11 @@ class _UnitReader:
         return registrations
 
     def always(self, cut: CutSection) -> list[Reference]:
-        """What the section refers to whatever is selected.
+        """References of the section that do not depend on the selection.
 
-        A registration without TORCH_SELECTIVE_* is wherever its unit is: `aten::is_grad_enabled`
-        of register_special_ops.cpp needs c10::GradMode in a library that never selects it.
+        A registration without TORCH_SELECTIVE_* is in every library that has its unit:
+        `aten::is_grad_enabled` of register_special_ops.cpp needs c10::GradMode in a library that
+        never selects it.
         """
         kept = list(cut.remainder)
         for one in cut.cuts:
@@ -286,7 +287,7 @@ class _UnitReader:
         ]
 
     def promoted(self) -> list[Registration]:
-        """What the unit registers by a table that cannot be selected from."""
+        """Registrations by the unit's table that no selection can reduce."""
         return [
             Registration(
                 OperatorName(operator), "promoted", self.number, self.function(name) or self.init
@@ -340,7 +341,8 @@ class _UnitReader:
                 waiting.extend(target.references)
 
     def is_local(self, source: Section, target: Section) -> bool:
-        """Whether `target` is of the unit alone, and `source` a COMDAT of many."""
+        """True if `target` belongs to the unit alone, and `source` is a COMDAT that many units
+        have."""
         strings = target.name.startswith(".rodata.str")
         shared = target.comdat or target.index in self.shared
         return source.comdat and not shared and not strings
@@ -422,7 +424,7 @@ def _finish(
 def _operator_calls(
     names: list[str], operator_names: Iterable[OperatorName], known: Symbols
 ) -> dict[int, OperatorName]:
-    """Which nodes are an operator's typed entry points (`call`, `redispatch`)."""
+    """Map the nodes of typed entry points (`call`, `redispatch`) to their operators."""
     structs = {
         name.removeprefix("aten::").replace(".", "_"): name
         for name in operator_names

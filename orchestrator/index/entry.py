@@ -44,8 +44,8 @@ def entry_text(entry: Entry) -> str:
 
 
 def recording_symbols(index: RuntimeIndex, known: Symbols) -> frozenset[str]:
-    """What the dispatcher calls to tell observers of an operator: in a tracer every call site does
-    so, in the objects of the index none (PYTORCH_DISABLE_PER_OP_PROFILING)."""
+    """Symbols that the dispatcher calls to notify observers of an operator. Every call site of a
+    tracer does so, and none in the objects of the index (PYTORCH_DISABLE_PER_OP_PROFILING)."""
     symbols = (name.split("@", 1)[0] for name in index.names)
     return frozenset(s for s in symbols if known.recording.match(s))
 
@@ -57,8 +57,8 @@ def loader_symbols(index: RuntimeIndex, known: Symbols) -> frozenset[str]:
 
 
 def missing_symbols(index: RuntimeIndex, undefined: Iterable[str]) -> tuple[str, ...]:
-    """Those of `undefined` that are PyTorch's own, by their names, and that no unit of the index
-    defines; sorted."""
+    """Symbols out of `undefined` that are PyTorch's own, by their names, and that no unit of the
+    index defines; sorted."""
     defined = {symbol for name in index.names for symbol in aliases(name.split("@", 1)[0])}
     return tuple(sorted(s for s in {*undefined} - defined if s.startswith(_OWN)))
 

@@ -54,13 +54,13 @@ class LayerNode:
 
 @dataclass(frozen=True)
 class LayerUnit:
-    """What is known of an own unit.
+    """Facts about an own unit.
 
     path           its name in plans
     registrations  operator and dispatch key (or the index's word for none) of each, in order
     blocks         kind (`library`, `fragment`, `impl`) and namespace of each TORCH_LIBRARY block
     own_classes    the TorchBind classes that it registers, in order
-    defines        symbol that others may refer to -> its node
+    defines        symbol that other units may refer to -> position of its node
     init           positions of the nodes that are live as soon as the unit is linked
     """
 
@@ -213,7 +213,7 @@ def layered(index: RuntimeIndex, units: Sequence[LayerUnit]) -> RuntimeIndex:
 
 
 class _Places:
-    """Where symbols are defined: in own units, then in the index."""
+    """Finds the nodes that define a symbol: first in own units, then in the index."""
 
     def __init__(self, index: RuntimeIndex, units: Sequence[LayerUnit]) -> None:
         self.first: dict[str, int] = {}

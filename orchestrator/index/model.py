@@ -50,7 +50,7 @@ class IndexUnreadableError(OrchestratorError):
 
 @dataclass(frozen=True)
 class UnitFacts:
-    """What is known of one translation unit.
+    """Facts about one translation unit.
 
     path        relative to the source tree; `generated/...` for torchgen's output
     cost        user CPU seconds to compile it when the index was made: a weight, not a promise

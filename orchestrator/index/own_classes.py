@@ -101,7 +101,8 @@ def _outermost(text: str, start: int) -> tuple[list[tuple[int, int]], int | None
 
 
 def _is_chained(text: str, found: re.Match[str], end: int) -> bool:
-    """Whether a registration may get methods behind its statement."""
+    """True if a registration may get methods after its statement: through its variable, or because
+    its statement has an unknown form."""
     before = text[: found.start()]
     before = before[1 + max(before.rfind(mark) for mark in ";{}") :].strip()
     match = _VARIABLE.search(before)

@@ -75,7 +75,8 @@ def _library_of(section_name: str, known: Symbols) -> tuple[str, str | None] | N
 
 
 def _symbol(facts: ObjectFacts, reference: Reference) -> str:
-    """What a reference names; a function of this object is mostly named by its section alone."""
+    """Symbol that a reference names. A reference to a function of this object mostly names its
+    section alone: then the first symbol that the section defines; empty without one."""
     if reference.symbol or not reference.section:
         return reference.symbol
     section = facts.sections.get(reference.section)
@@ -132,13 +133,15 @@ def _library_function(
 
 
 def _has_kernel(facts: ObjectFacts, pending: list[Reference]) -> bool:
-    """Whether code is referred to; a schema with tags refers to their constants."""
+    """True if one of the references is to code. A schema with tags has references too, to the
+    constants."""
     sections = (facts.sections.get(reference.section) for reference in pending)
     return any(section is not None and section.name.startswith(".text") for section in sections)
 
 
 def _is_glue(reference: Reference, known: Symbols) -> bool:
-    """Whether it is of the registering machinery, or called whatever is registered.
+    """True if a reference is to the registering machinery, or to a function that is called whatever
+    is registered.
 
     A kernel is not called here: its address is loaded, or it is a part of a template's symbol.
     """

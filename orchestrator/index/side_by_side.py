@@ -108,7 +108,8 @@ class _Cut:
 
 
 def _missing(block: Iterable[_Cut]) -> Iterable[tuple[int, frozenset[int]]]:
-    """What registrations of one block lack: their numbers, and the nodes."""
+    """Yield the numbers of the incomplete registrations in a block, each with the nodes that it
+    lacks."""
     lacking = [cut for cut in block if cut.lacks_kernel or cut.lacks_functor]
     if not lacking:
         return
