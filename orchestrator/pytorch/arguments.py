@@ -1,4 +1,4 @@
-"""How many arguments the operators of a source tree take.
+"""Counts the arguments that the operators of a source tree take.
 
 The lite interpreter's bytecode has the number of arguments that a model passes to an operator, and
 the runtime fills in missing ones (torch/csrc/jit/mobile/function.cpp, `makeOperatorFunction`). It

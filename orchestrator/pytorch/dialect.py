@@ -1,4 +1,4 @@
-"""What the rest of the code needs to know about a PyTorch version: its `Dialect`.
+"""Defines `Dialect`: the facts about a PyTorch version that the rest of the code needs.
 
 A version is a folder, `v1_13/` for 1.13.1: PyTorch changes its tree, symbols and generators from
 one minor release to the next, but not within one. The folder has what is specific to the version:
@@ -6,8 +6,8 @@ one minor release to the next, but not within one. The folder has what is specif
     dialect.py          the value, from flags.py, symbols.py and keys.py
     facts.yaml          data that its sources do not say; the rest is in `facts.yaml` above it
     index.zst           the runtime index
-    entry.json          what our native code needs of it
-    kernels.json        what our kernels need of it
+    entry.json          symbols of it that our native code refers to
+    kernels.json        symbols of it that our kernels refer to
     torchgen_worker.py  the script that runs its torchgen
 
 A newer version's modules import an older one's values, and `dataclasses.replace` what differs; its
@@ -61,14 +61,14 @@ class UnitFlags:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which parts of its tree are compiled in a way of their own: starts of paths.
+    """Units that are compiled in a way of their own, by the starts of their paths.
 
-    reading      reads models: errors in memory are looked for more closely
-    kernels      computes, once for many numbers: not looked for at all
-    running      runs for each operator of a model
+    reading      units that read models: guarded most against memory errors
+    kernels      units that compute, once for many numbers: not guarded
+    running      units that run for each operator of a model
     loops        folders of kernels: loops over numbers
-    precompiled  reads ATen/Tensor.h or more, and so a precompiled header
-    threads      the one unit that says how many threads there are (with `AT_PARALLEL_OPENMP`)
+    precompiled  units that include ATen/Tensor.h or more, and so a precompiled header
+    threads      the one unit that sets the number of threads (with `AT_PARALLEL_OPENMP`)
     """
 
     reading: tuple[str, ...]
@@ -79,7 +79,7 @@ class Layout:
     threads: str
 
     def reads(self, unit: str) -> bool:
-        """Whether a unit reads models: its flags are those of few others."""
+        """True if a unit reads models; few units are compiled with its flags."""
         return unit.startswith(self.reading)
 
 
@@ -152,12 +152,12 @@ class Generator:
 
 @dataclass(frozen=True)
 class Generated:
-    """What code generation writes.
+    """Files that code generation writes.
 
-    sources     once a version, from the tree alone
-    selected    starts of generated units that are written again for each selection
+    sources     generators that run once for a version, on the tree alone
+    selected    starts of the paths of generated units that are written again for each selection
     helpers     functions that torchgen writes into every Register<key>.cpp
-    always      operators that the template of RegisterBackendSelect.cpp calls whatever is selected
+    always      operators that the template of RegisterBackendSelect.cpp calls, whatever is selected
     worker      the script that writes registrations
     """
 
@@ -200,23 +200,23 @@ class Dialect:
 
     @property
     def overlay(self) -> Path | None:
-        """Where headers of ours are that only its units read, if it has some."""
+        """Folder of our headers that only this version's units read; None if it has none."""
         folder = self.folder / "overlay"
         return folder if folder.is_dir() else None
 
     @property
     def index(self) -> Path:
-        """Where its runtime index is shipped."""
+        """Path of the version's shipped runtime index."""
         return self.folder / "index.zst"
 
     @property
     def entry(self) -> Path:
-        """Where the symbols are shipped that our native code needs of it."""
+        """Path of the shipped list of the version's symbols that our native code refers to."""
         return self.folder / "entry.json"
 
     @property
     def kernels(self) -> Path:
-        """Where the symbols are shipped that our kernels need."""
+        """Path of the shipped list of the version's symbols that our kernels refer to."""
         return self.folder / "kernels.json"
 
 

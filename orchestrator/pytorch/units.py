@@ -1,8 +1,8 @@
-"""What PyTorch compiles: all units that variants choose from, and upstream's own list.
+"""Lists the units that PyTorch compiles: all that variants choose from, and upstream's own list.
 
-Most of it comes from the tree itself: from `build_variables.bzl` (Starlark that is valid Python; it
-is parsed and its list expressions are evaluated, never executed) and from the globs of its CMake
-files. What the tree does not contain is data, see `versions.py`.
+Most of the list comes from the tree itself: from `build_variables.bzl` (Starlark that is valid
+Python; it is parsed and its list expressions are evaluated, never executed) and from the globs of
+its CMake files. What the tree does not contain is data, see `versions.py`.
 
 A unit's path is relative to the source tree, or begins with `generated/`: then it is a file that
 code generation writes, relative to the folder it writes to.
@@ -52,7 +52,7 @@ class Unit:
 
     @property
     def generated(self) -> bool:
-        """Whether code generation writes it."""
+        """True if code generation writes it."""
         return self.path.startswith(GENERATED)
 
 
@@ -90,7 +90,7 @@ def runtime_units(tree: Path, version: VersionData) -> tuple[Unit, ...]:
 
 
 def upstream_units(tree: Path, version: VersionData) -> tuple[UpstreamUnit, ...]:
-    """What upstream's selective build of the lite interpreter compiles, sorted by path.
+    """Units that upstream's selective build of the lite interpreter compiles, sorted by path.
 
     Raises `ListsUnreadableError`, `UnitMissingError`.
     """

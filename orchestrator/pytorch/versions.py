@@ -74,7 +74,7 @@ class FamilyRule(_Data):
 
 
 class UpstreamData(_Data):
-    """What upstream's own build of the lite interpreter compiles."""
+    """Units that upstream's own build of the lite interpreter compiles, by family."""
 
     units: UnitSet
     families: Annotated[tuple[FamilyRule, ...], Strict(False)]
@@ -159,15 +159,19 @@ class AddonsData(_Data):
 
 
 class LayoutsData(_Data):
-    """What operators use for some sizes and layouts of their tensors alone: operators that they
-    call, those among them that only PyTorch's own layers call, and kernel tags (globs)."""
+    """Additional needs of operators for some sizes and layouts of their tensors.
+
+    calls   operators that they call for these alone
+    native  the same of PyTorch's own layers
+    tags    kernel tags (globs)
+    """
 
     calls: Strings
     native: Strings
     tags: Strings
 
     def with_native(self) -> LayoutsData:
-        """What PyTorch's own layers call among `calls`."""
+        """Copy whose `calls` include those of PyTorch's own layers."""
         return self.model_copy(update={"calls": (*self.calls, *self.native)})
 
 
@@ -239,7 +243,8 @@ class MemoryData(_Data):
 
 
 class WorkRule(_Data):
-    """What kernels of some tags (globs) work on, and how many steps one of it takes."""
+    """Work of the kernels with some tags (globs): the unit in which it is counted, and steps for
+    each."""
 
     tags: Strings
     of: Literal["elements", "results", "products"]
@@ -247,7 +252,7 @@ class WorkRule(_Data):
 
 
 class WorkData(_Data):
-    """How traces turn what they count into steps, each about a nanosecond (`trace/hot.py`).
+    """Rules by which traces convert counts into steps, each about a nanosecond (`trace/hot.py`).
 
     call and kernel are steps of a call of an operator, and of a kernel's start. The first rule that
     matches a tag counts; `element` is for elements of tags that none matches.

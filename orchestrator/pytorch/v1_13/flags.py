@@ -1,4 +1,4 @@
-"""How the units of PyTorch 1.13 are compiled (CMakeLists.txt, cmake/Codegen.cmake, caffe2)."""
+"""Flags of PyTorch 1.13's units (CMakeLists.txt, cmake/Codegen.cmake, caffe2)."""
 
 from __future__ import annotations
 
