@@ -25,7 +25,7 @@ NOTHING = "selected::nothing"
 
 
 def mentions_selection(unit: UnitFacts) -> bool:
-    """Whether the unit's object can depend on a selection at all (op-bearing)."""
+    """True if the unit's object can depend on a selection (op-bearing)."""
     opened = unit.open_tags or unit.open_classes
     return bool(opened or unit.tags or unit.operators or unit.classes or unit.features)
 
@@ -126,7 +126,7 @@ def _named(mentioned: Iterable[T], selected: Container[T]) -> tuple[T, ...]:
 
 @cache
 def _condition(tag: SelectedTag) -> Fit:
-    """What is selected of one tag. Most apps want the same of it."""
+    """Text that states the selected dtypes of one tag. Most apps select the same ones."""
     return render("projection_tag.h.j2", tag=tag.name, dtypes=tag.dtypes)
 
 
@@ -144,7 +144,7 @@ def _render(projection: Projection) -> str:
 
 @lru_cache(maxsize=4096)
 def _around_tags(projection: Projection) -> tuple[Fit, Fit]:
-    """What a text says before its tags, and behind them. Most units differ in their tags alone."""
+    """Texts before and after a projection's tags. Most units differ in their tags alone."""
     lists = {
         "operators": projection.operators,
         "classes": projection.classes,

@@ -1,4 +1,4 @@
-"""What torchgen is asked for: the registrations of one variant. Pure."""
+"""Requests to torchgen: the registrations of one variant. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from orchestrator.values.operators import OperatorName
 
 @dataclass(frozen=True)
 class RegistrationRequest:
-    """What torchgen writes for one variant: see the dialect's `torchgen_worker.py`.
+    """Registrations that torchgen writes for one variant: see the dialect's `torchgen_worker.py`.
 
     operators  get a schema (and a BackendSelect kernel where they have one)
     calls      get a typed entry point `at::_ops::X::call`
     kernels    dispatch key -> operators with a kernel under it, as sorted pairs
-    direct     the same of further kernels, that code calls by `at::<key>::X`: not registered
+    direct     further kernels in the same form, which code calls by `at::<key>::X`: not registered
     resolved   operators that are not registered and have one kernel, with its dispatch key: their
                typed entry points call it
     """

@@ -130,7 +130,7 @@ class _Reader:
         return part
 
     def _within(self, scope: _Part | None, of_function: bool) -> _Part:
-        """What comes next in a name, within what came before."""
+        """Read the next part of a name in the scope of the parts before it."""
         letter = self._peek()
         if letter == "S":
             return self._reference()
@@ -206,7 +206,8 @@ class _Writer:
         return text if self._is_unscoped(part) else f"N{text}E"
 
     def _is_unscoped(self, part: _Part) -> bool:
-        """Whether a name is one of the global namespace or of `std`, or such a one's template."""
+        """True if a name is in the global namespace or directly in `std`, or is a template with
+        such a name."""
         if part.code == "template":
             return self._is_unscoped(part.inner[0])
         return not part.inner or _is_std(part.inner[0])

@@ -38,7 +38,7 @@ def _numbered(symbols: Iterable[str], first: int) -> list[tuple[int, str, str | 
 
 
 def elsewhere_spelled(symbol: str) -> tuple[str, ...]:
-    """How 32-bit and Apple's compilers spell a symbol that 64-bit Linux has, where they differ.
+    """Spellings of a 64-bit Linux symbol by 32-bit compilers and Apple's, if they differ.
 
     There `int64_t` is `long long` (x in place of l), `uint64_t` is `unsigned long long` (y), and on
     32 bits `size_t` is `unsigned int` (j): Itanium C++ ABI, 5.1.5. An `m` may be either of the two.
