@@ -40,7 +40,7 @@ class Feature(BaseModel):
 
     @property
     def named(self) -> str:
-        """What `kernels: [...]` calls it."""
+        """Name of the feature in `kernels: [...]`."""
         return self.part or self.name
 
 
@@ -86,7 +86,7 @@ def with_beside(features: Collection[str]) -> frozenset[str]:
 
 
 def at_levels(features: Collection[str], levels: Collection[CpuLevel]) -> frozenset[str]:
-    """Those of the features that a library with these CPU levels has."""
+    """Features out of `features` that a library with these CPU levels has."""
     without = {one.name for one in load_features() if one.level and one.level not in levels}
     return frozenset(features) - without
 
@@ -166,12 +166,12 @@ def entries_text(entries: Mapping[str, FeatureEntry]) -> str:
 
 
 def library_symbols(entries: Iterable[FeatureEntry]) -> frozenset[str]:
-    """What features refer to of the library."""
+    """Symbols of the library that features refer to."""
     return frozenset(symbol for entry in entries for symbol in entry.library)
 
 
 @cache
 def runtime_symbols(dialect: Dialect, features: frozenset[str]) -> frozenset[str]:
-    """What features refer to of PyTorch."""
+    """Symbols of PyTorch that features refer to."""
     entries = load_entries(dialect)
     return frozenset(symbol for name in features for symbol in entries[name].runtime)

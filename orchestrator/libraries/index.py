@@ -24,8 +24,8 @@ class LibraryUnlinkableError(OrchestratorError):
 
 @dataclass(frozen=True)
 class LibraryNeeds:
-    """What a set of symbols needs of a library: its units by name, sorted, and the bytes of the
-    sections that are reached, as the index has them."""
+    """Closure of a set of symbols in a library: its units by name, sorted, and the bytes of the
+    sections that are reached, by the index."""
 
     units: tuple[str, ...]
     bytes: int
@@ -39,7 +39,7 @@ class LibraryIndex:
 
     @cached_property
     def symbols(self) -> frozenset[str]:
-        """What the library defines for others."""
+        """Symbols that the library defines for other objects."""
         return frozenset(self._nodes)
 
     @cached_property
@@ -50,7 +50,7 @@ class LibraryIndex:
     def needs(
         self, symbols: Collection[str], without: Collection[str] = frozenset()
     ) -> LibraryNeeds:
-        """What `symbols` need, in a library without some of the units. Raises
+        """Closure of `symbols` in a library without some of its units. Raises
         LibraryUnlinkableError."""
         unknown = sorted(set(symbols) - self.symbols)
         if unknown:
@@ -79,7 +79,7 @@ class LibraryIndex:
 
 
 def library_index_path(library: str, processor: Processor) -> Path:
-    """Where the index of a library for a processor is shipped."""
+    """Path of the shipped index of a library for a processor."""
     return DATA / f"{library}.{processor}.index.zst"
 
 
