@@ -71,12 +71,12 @@ class ModelFileNameError(OrchestratorError):
 
 @dataclass(frozen=True)
 class AppRequest:
-    """What a user asks for.
+    """Request for a new app.
 
-    targets    none for this machine's own ABI
+    targets    ABIs; empty for this machine's own
     runtime    None for the workspace's default
-    canonical  whether the models' canonical files are what is to be traced and shipped
-    exported   whether the models are what `export` made, and not files of the user's
+    canonical  whether the models' canonical files are to be traced and shipped
+    exported   whether `export` made the models; else they are files of the user's
     inputs     model's name -> a file of its inputs, to copy beside it
     """
 
@@ -124,7 +124,7 @@ class NewModel:
 
     @property
     def is_program(self) -> bool:
-        """Whether it is a program of torch.export, of which a model is to be made."""
+        """True if it is a program of torch.export, from which a model is to be made."""
         return isinstance(self.info, ProgramInfo)
 
     @property
@@ -346,7 +346,7 @@ def _check_file_names(models: Sequence[Path], cwd: Path, versions: ModelVersions
 
 
 def _unreadable(path: Path, cwd: Path, versions: ModelVersions) -> OrchestratorError | None:
-    """What is wrong with the content of a model's file."""
+    """Return the error about the content of a model's file; None if it can be read."""
     try:
         if path.suffix == PROGRAM_SUFFIX:
             read_program(cwd / path, name=str(path))

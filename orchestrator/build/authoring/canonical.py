@@ -68,7 +68,7 @@ Attempt = tuple[T, ModelInfo, Sequence[Rewrite]]
 
 
 class CanonicalPlaceError(OrchestratorError):
-    """Where a canonical model belongs there is a model that an app declares."""
+    """A canonical model's path is that of a model that an app declares."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,12 @@ class _Priced:
     write: bool
 
     def roots(self) -> tuple[frozenset[OperatorName], frozenset[OperatorName]]:
-        """Of all models, before and after."""
+        """Root operators of all the app's models, before and after."""
         before = self.others.union(*(one.roots[0] for one in self.made))
         return before, self.others.union(*(one.roots[1] for one in self.made))
 
     def rows(self) -> Iterator[CanonicalRow]:
-        """Of each converted model, which is written where it is to be."""
+        """Yield the row of each converted model; write the model if `write` is set."""
         for one in self.made:
             yield _row(self.here, self.runtime, self.app, one, self.write)
 
@@ -283,7 +283,7 @@ class _Pricing:
         return convert(*asked, kind, without, timed=True)
 
     def _inputs(self, model: ModelConfig) -> Sequence[Mapping[str, Any]] | None:
-        """Those that are not in the file."""
+        """Read the declared inputs of a model; None if they are bundled in its file."""
         path = self.app.inputs_path(model)
         if path is None:
             return inputs_json(model.runs) or None
@@ -298,10 +298,11 @@ def permitted(
     left: Collection[str],
     forbid: Mapping[str, str],
 ) -> T:
-    """What is made without the rewrites that bring an operator which the app forbids.
+    """Return the result of `attempt` without the rewrites that bring an operator which the app
+    forbids.
 
-    attempt  makes it without those of `left` and those that it is given: name -> operator
-    Raises what an attempt raises, and ForbiddenOperatorError where no more can be left out.
+    attempt  converts without the rewrites in `left` and in its argument: name -> operator
+    Raises what an attempt raises, and ForbiddenOperatorError if no more rewrites can be left out.
     """
     forbidden: Mapping[str, str] = {}
     while True:
@@ -321,7 +322,8 @@ def _names(info: ModelInfo | ProgramInfo) -> frozenset[OperatorName]:
 
 
 def _shared(priced: Sequence[_Priced]) -> Iterator[PricedApp]:
-    """Of each app its library's estimate, and the apps that have more of its operators now."""
+    """Yield each app's estimates of its library's size, and the apps with which it has more
+    operators in common than before."""
     for one in priced:
         before, after = one.roots()
         others = [
@@ -465,7 +467,8 @@ def rounded_up(number: float) -> float:
 
 
 def _state(app: App, model: ModelConfig, lock: CanonicalLock, write: bool, root: Path) -> State:
-    """What becomes of what was made, by what is there."""
+    """Compare a converted model with the file at its path, and return what the command does with
+    it."""
     if not app.is_canonical(model):
         return "unused"
     # whatever is wrong with what is there, it is written again

@@ -54,7 +54,7 @@ class ModelNameError(OrchestratorError):
 
 @dataclass(frozen=True)
 class ModelExport:
-    """What a user asks for.
+    """Request for an export of a module.
 
     name      of the model; None for the module's last word in lower case
     inputs    `package:attribute`, or None for `runs`
@@ -81,9 +81,9 @@ class ModelExport:
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """What was written. `file` and `inputs` are relative to the workspace; `declared`, `fed`:
+    """Result of an export. `file` and `inputs` are relative to the workspace; `declared`, `fed`:
     whether the app's app.yaml has the model, and inputs for it; `created`: whether the app is new;
-    `rewrites`, `left`: those that were applied, and those that were not."""
+    `rewrites`, `left`: rewrites that were applied, and those that were not."""
 
     app: str
     file: str
@@ -196,7 +196,7 @@ class _Exporting:
         return replace(self.made[frozenset(kept.left)], left=kept.left)
 
     def _others(self) -> frozenset[OperatorName]:
-        """What the app's library has besides this model."""
+        """Root operators that the app's library has without this model."""
         if self.app is None:
             return frozenset()
         models = (one for one in self.app.config.models if one.name != self.request.name)
@@ -305,7 +305,7 @@ def _require_off(app: App, name: str) -> None:
 
 
 def _destination(app: App, name: str) -> tuple[Path, ModelConfig | None]:
-    """Where a model of this name is, or would be, and how it is declared."""
+    """Path of a model of this name, existing or not, and its declaration; None if it has none."""
     for model in app.config.models:
         if model.name == name:
             return app.model_path(model), model

@@ -172,8 +172,8 @@ _of_here = shutil.ignore_patterns("__pycache__", MARKER)
 
 
 def _unused_zig(folder: str, names: list[str]) -> set[str]:
-    """What `_FOREIGN` names below `libc/`, and what is of this machine: what zig compiles by itself
-    needs all of the rest."""
+    """Names to leave out of the copy of zig: those in `_FOREIGN` below `libc/`, and this machine's
+    own files. zig needs all others for the libraries that it compiles itself."""
     foreign = _FOREIGN if Path(folder).name in ("libc", "include") else ()
     return _of_here(folder, names) | shutil.ignore_patterns(*foreign)(folder, names)
 

@@ -48,9 +48,9 @@ class OverBudgetError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Built:
-    """What a build tells, and what failed in it: nothing, unless it was to keep going.
+    """Report of a build, and its failures: empty unless the build was to keep going.
 
-    read: what the outcome hangs on; nothing where something failed.
+    read: files and patterns that the result depends on; None if something failed
     """
 
     report: BuildReport
@@ -68,7 +68,7 @@ class _Finished:
 
 @dataclass(frozen=True)
 class _Proof:
-    """How a delivery has passed; see `VariantReport`."""
+    """Verification of a delivery; see `VariantReport`."""
 
     verified: Status
     same_structure_as: str | None
@@ -188,7 +188,8 @@ def _failed(
 
 
 def _all_operators_bytes(here: Invocation, variant: Variant) -> int | None:
-    """What the library of all operators has at the variant's flags, where it is known."""
+    """Size in bytes of the library of all operators with the variant's flags; None if not
+    measured."""
     whole = here.runtimes.of(variant.label.app).version.all_operators_bytes.get(
         variant.label.abi, {}
     )
@@ -236,7 +237,7 @@ def _with_engines(here: Invocation, variant: Variant, one: _Finished) -> _Finish
 
 
 def _exported(variant: Variant, inputs: DeliverInputs) -> Exported | None:
-    """What a library that takes add-ons exports for them; None for one that takes none."""
+    """Exports of an extensible library for add-ons; None if the library takes none."""
     if not variant.objects.plan.spec.extensible:
         return None
     assert inputs.shared_library is not None
@@ -324,8 +325,8 @@ def _executed_twin(
 
 
 def _contributors(here: Invocation, variant: Variant, delivered: Delivered) -> str | None:
-    """Who asks for most of a library, and what grew since sizes were last kept beside it; None
-    where that cannot be found out."""
+    """Details for an error about a budget: who asks for most of a library's bytes, and what grew
+    since its sizes were recorded. None if they cannot be determined."""
     label = variant.label
     try:
         runtime = here.runtimes.of(label.app)

@@ -17,7 +17,7 @@ from orchestrator.verify.structural import Structure, require_same, structure_of
 
 
 def comparable(here: Invocation, delivered: Delivered, ran: VariantLabel) -> bool:
-    """Whether `ran` is in dist/, was executed, and was built for the same models as `delivered`."""
+    """True if `ran` is in dist/, was executed, and was built for the same models as `delivered`."""
     theirs = _folder(here, ran)
     if not (theirs / MANIFEST).is_file():
         return False

@@ -32,7 +32,7 @@ from orchestrator.values.trace import Trace
 
 
 def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> DeliverInputs:
-    """What is delivered of a variant that has been linked, and what its manifest tells."""
+    """Collect the files to deliver of a linked variant, and the facts for its manifest."""
     app, abi = variant.app, variant.label.abi
     toolchain = here.toolchains.of(abi)
     links = variant.links
@@ -101,7 +101,8 @@ def _runtime(runtime: Runtime) -> RuntimeFact:
 
 
 def delivered_models(here: Invocation, app: App) -> dict[str, bytes | Path]:
-    """What is delivered of an app's models, by name: the file itself where nothing is stripped."""
+    """Contents of an app's models to deliver, by name: the file itself if there is nothing to
+    strip."""
     if not app.config.deliver_models:
         return {}
     paths = {model.name: here.models.shipped(app, model).path for model in app.config.models}

@@ -109,7 +109,8 @@ def _models(here: Invocation) -> Iterator[Path]:
 
 
 def _sources(here: Invocation) -> Iterator[tuple[Path, str]]:
-    """Where all apps' own sources and their headers are looked for; what is linked there too."""
+    """Yield the folders and patterns by which all apps' own sources, their headers and licences are
+    found, symbolic links included."""
     for app in here.workspace.apps.values():
         config = app.config.sources
         if config is not None:
@@ -205,20 +206,22 @@ def _compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
 
 
 def _programs(toolchain: ResolvedToolchain) -> Iterator[Path]:
-    """What its wrappers run; of a command without a path (`env ZIG_LIBC=... zig`) nothing."""
+    """Yield the programs that a toolchain's wrappers run, but for those named without a path (`env
+    ZIG_LIBC=... zig`)."""
     words = (Path(argv[0]) for argv in toolchain.driver.commands.values())
     return (word for word in words if word.is_absolute())
 
 
 def _beside_compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
-    """What a toolchain may have: licence texts, and the linker that its compiler runs."""
+    """Yield files that a toolchain may have: licence texts, and the linker that its compiler
+    runs."""
     for part in toolchain.driver.linked:
         yield from part.texts.values()
     yield from (program.with_name("ld.lld") for program in _programs(toolchain))
 
 
 def _looked_for(here: Invocation, toolchain: ResolvedToolchain) -> Iterator[Path]:
-    """Where programs of this machine were looked for, by name."""
+    """Yield the paths at which programs of this machine were looked for, by name."""
     env, config = here.context.env, toolchain.config
     yield from COMPILERS[config.compiler.kind].searched(
         config, toolchain.driver, env, toolchain.runner

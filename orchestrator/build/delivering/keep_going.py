@@ -109,7 +109,7 @@ def failed_row(
 def compiled_of(
     here: Invocation, execution: Execution, compiles: Sequence[Compile]
 ) -> tuple[int, int]:
-    """How many of the units were compiled in this run, and how many were there before."""
+    """Number of the units that this run compiled, and number of those that existed before."""
     mine = [c for c in compiles if c.object in execution.compiled]
     made = count_units(c for c in mine if Path(here.runtimes.fill(c.object)).is_file())
     return made, count_units(compiles) - count_units(mine)

@@ -141,12 +141,12 @@ def _of_app(workspace: Workspace, runtime: Runtime) -> Iterator[Licence]:
 
 
 def _folders(library: PreparedLibrary) -> Iterator[str]:
-    """How the names of a library's units begin."""
+    """Prefixes of the names of a library's units."""
     return (f"{tree}/" for tree in library.trees)
 
 
 def _source(runtime: Runtime, folder: Path, rule: LicenceRule) -> SourceFact:
-    """What a part of PyTorch was compiled from: its files, or a tree that WORKSPACE pins."""
+    """Source that a part of PyTorch was compiled from: its files, or a tree that WORKSPACE pins."""
     if rule.files:
         found = source_of(folder, rule.files)
         assert found, f"{rule.component} has no file in the tree"

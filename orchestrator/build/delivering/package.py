@@ -110,7 +110,7 @@ def mark_proven(here: Invocation, label: VariantLabel) -> None:
 
 
 def is_proven(here: Invocation, label: VariantLabel) -> bool:
-    """Whether the variant's last build has passed all checks, so that dist/ has its result."""
+    """True if the variant's last build passed all checks: then dist/ has its result."""
     return not _mark(here, label).exists()
 
 
@@ -158,9 +158,9 @@ def _refuse_taken(
 
 
 def _fits(here: Invocation, app: App, kind: PackageKind, abis: Sequence[str]) -> bool:
-    """Whether the kind has a place for the C library of compilers that were found (what zig's
-    target says of it was checked with the declarations). Raises OtherCLibraryError where the app
-    names the kind."""
+    """True if packages of the kind can hold libraries for the C library of the compilers that were
+    found; for zig, the check of the declarations covers its target. Raises OtherCLibraryError if
+    the app names the kind and they cannot."""
     for abi in abis:
         platform = PLATFORMS[here.workspace.toolchains[abi].config.system]
         wanted = platform.package_needs.get(kind)

@@ -219,7 +219,7 @@ def _at_other_levels(
 
 
 def _lacking(levels: Sequence[str], ran: RunnerResult, others: Collection[str]) -> tuple[str, ...]:
-    """Of a library's CPU levels those at which nothing ran."""
+    """CPU levels of a library at which nothing ran."""
     if not levels:
         return ()
     at = {chosen_level(levels, ran.levels or ()), *others}

@@ -90,8 +90,8 @@ class Extended:
     cxx_namespace: str = "__1"
 
     def exports(self, symbol: str) -> bool:
-        """Whether the library exports a symbol of the index, under the name that it has there. A
-        thread's own variable has two, of which a system knows one."""
+        """True if the library exports a symbol of the index, under its name for this system: for a
+        thread-local variable either of its two names."""
         here = respelled(symbol, self.cxx_namespace)
         names = (here, EMULATED + here)
         return any(exported_name(self.app, name) in self.has for name in names)
@@ -159,10 +159,8 @@ def addon_objects(
     parts: Sequence[AddonPart],
     own: frozenset[int],
 ) -> AddonObjects:
-    """What an add-on compiles. own: units that are its own, whatever the library has of them.
-
-    Raises TorchgenFailedError.
-    """
+    """Plan the objects of an add-on, and generate their sources; `own`: units that it compiles even
+    if the library has them. Raises TorchgenFailedError."""
     runtime, cache = prepared.runtime, prepared.context.texts
     facts, dialect = runtime.facts, runtime.dialect
     requests = [
@@ -373,8 +371,9 @@ def link_flags(toolchain: ResolvedToolchain, soname: str, *, as_tracer: bool) ->
 
 
 def _packed(toolchain: ResolvedToolchain) -> tuple[str, ...]:
-    """Where the system's loader reads packed relocations. An add-on never applies them itself: its
-    initialisers run only when the library has compared the build id."""
+    """Linker flags for packed relocations if the system's loader reads them. An add-on never
+    applies relocations itself: its initialisers run only after the library has compared the build
+    id."""
     android = toolchain.driver.android
     if android is None or not toolchain.capabilities.pack_relocations:
         return ()

@@ -151,7 +151,7 @@ class Development:
 
     @property
     def available(self) -> bool:
-        """Whether the host's toolchain can load add-ons, and models have run in such a library."""
+        """True if the host's toolchain can link a library that loads add-ons."""
         toolchain = self._toolchain
         return toolchain.config.processor in _PROCESSORS and takes_addons(toolchain)
 
@@ -464,5 +464,5 @@ def _without_seldom(library: Iterable[Compile]) -> tuple[Compile, ...]:
 
 
 def _stored(name: str, suffix: str) -> str:
-    """What the store calls a file of the development library."""
+    """Name in the store of a file of the development library."""
     return f"shards/{name[:2]}/{name}{suffix}"

@@ -225,7 +225,7 @@ def _seen(
 def _work(
     here: Invocation, runtime: Runtime, subject: Subject, base: Base, shard: Shard
 ) -> RecordedWork | None:
-    """What the recorder sees of a model without a trace; None where that fails."""
+    """Record the work of a model without a trace; None if that fails."""
     seen = _run(here, subject, base, shard, False, "--record")
     if errors_of(seen) or seen.result is None:
         return None
@@ -354,7 +354,7 @@ def _verdict(here: Invocation, subject: Subject, seen: RunnerResult) -> VerifyRe
 
 
 def _as_traced(here: Invocation, subject: Subject) -> bool:
-    """Whether an app's model is run on its own inputs."""
+    """True if an app's model is run on the inputs that are declared for it."""
     assert subject.app is not None
     return subject.recorded == here.models.shipped(subject.app, _model_of(subject)).inputs
 
@@ -362,8 +362,8 @@ def _as_traced(here: Invocation, subject: Subject) -> bool:
 def _growth(
     runtime: Runtime, subject: Subject, app: App, result: Mapping[str, Any]
 ) -> Growth | None:
-    """What the app's library, as its locks select it, would grow by; what `extra:` adds to it does
-    not count."""
+    """Upper bound of the growth of the app's library, as its locks select it, by this run;
+    operators that `extra:` adds to the library do not count. None without a lock."""
     found = (readable_lock(lock_path(app.folder, model.name)) for model in app.config.models)
     locks = [lock for lock in found if lock is not None]
     if not locks:

@@ -1,9 +1,9 @@
-"""What the shard of a model has at first, and what came up missing in it.
+"""Chooses the contents of a model's first shard, and what joins if something is missing in it.
 
-The operators that a model names, and those that it probably calls: what its trace says, else what
-other models were seen to call, and what costs no unit more. Where one is missing all the same, all
-that it may call joins with it, and then all that the model may call: each round is another link and
-another run, so a model takes two, or three.
+The first shard has the operators that the model names, and those that it probably calls: by its
+trace, else by what other models were seen to call, if that takes no further unit. If one is missing
+nevertheless, all operators that it may call join with it, and in the next round all that the model
+may call. Each round is another link and another run: a model takes two, or three.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _notes(here: Invocation, runtime: Runtime, subject: Subject) -> Path:
 
 
 def _remembered(here: Invocation, runtime: Runtime, subject: Subject, what: str) -> frozenset[str]:
-    """What the model had when it last ran; nothing where that cannot be read."""
+    """Names that the model used when it last ran; empty if they cannot be read."""
     try:
         names = read_json(_notes(here, runtime, subject))[what]
         return frozenset(map(str, names))

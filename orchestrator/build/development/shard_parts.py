@@ -1,4 +1,4 @@
-"""What a shard is planned of: operators in groups, each with what it needs besides the base and the
+"""Divides a shard into parts: groups of operators, each with what it needs beyond the base and the
 groups before it.
 
 A group's operators are registered by objects of its own, and the workspace remembers the groups: a
@@ -29,10 +29,10 @@ _LONGEST: Final = 2**20
 
 @dataclass(frozen=True)
 class BaseHas:
-    """What a shard finds in the base.
+    """Contents of the base that a shard can use.
 
-    units    that it has whole
-    exports  whether it exports a symbol
+    units    paths of the units that it has whole
+    exports  True for a symbol that it exports
     called   the operators whose typed entry points it defines
     """
 

@@ -1,4 +1,4 @@
-"""What is run in the development library: a model, with its inputs."""
+"""Subjects of runs in the development library: models, with their inputs."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class InputsUnfitError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is run: a model's file, with inputs if it has none inside.
+    """Model to run: its file, with inputs if the file has none.
 
-    trace    its lock, where the workspace has one of this very file
-    earlier  the lock of that or of an earlier file: it tells what this one probably calls
+    trace    lock of this very file, if the workspace has one
+    earlier  lock of this or of an earlier file: it shows what this one probably calls
     """
 
     name: str

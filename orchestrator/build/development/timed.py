@@ -1,9 +1,4 @@
-"""The library that `run` times a model in: what a build would deliver.
-
-The development library is made to be there soon: its kernels are compiled for size, with all that
-a tracer records, and without the kernel library's. Its times say nothing about a delivered library.
-This one has the app's own settings, so its objects are those of the app's build.
-"""
+"""Builds the library in which `run` times a model: the one that a build would deliver."""
 
 from __future__ import annotations
 
@@ -32,15 +27,14 @@ _TIMED = "timed"
 
 @dataclass(frozen=True)
 class Seen:
-    """What a model was seen to need, in the development library or in a trace.
+    """Observed needs of a model, from the development library or from a trace.
 
     roots      the operators that it names
-    operators  those that it calls besides, or more
+    operators  at least the operators that it calls in addition
     wide       kernel tags that ran in an unusual dtype
-    traces     its lock and those of its app's other models; none where it has none of this very
-               file
-    hot        kernel tags whose work is worth fast code; None where nobody knows: then all are
-    multiply_adds  of a run of it, as far as that is known
+    traces     its lock and those of its app's other models; empty if there is no lock of this file
+    hot        kernel tags whose work is worth fast code; None if unknown: then all are
+    multiply_adds  of one run, of the kernels for which they are known
     archive    the version of its archive
     """
 
@@ -130,7 +124,8 @@ def _request(here: Invocation, prepared: Prepared, app: App | None, seen: Seen) 
 
 
 def _selection(runtime: Runtime, kernels: Registry, seen: Seen) -> Selection:
-    """What was seen, with all classes and features, and the dtypes of a shard."""
+    """Selection of the operators that were seen, with all classes and features, and a shard's
+    dtypes."""
     index, own = runtime.index, runtime.facts.app_units
     theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
     usual = usual_dtypes(every_dtype(index, kernels), {*seen.wide, *theirs})

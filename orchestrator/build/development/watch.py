@@ -30,7 +30,7 @@ Run = Callable[[Invocation, Runtime, Subject], RanModel]
 
 @dataclass(frozen=True)
 class Round:
-    """What one model did in a round: how it ran, or why not."""
+    """Result of one model in a round: its run, or the error."""
 
     model: str
     ran: RanModel | None
@@ -39,9 +39,9 @@ class Round:
 
 @dataclass(frozen=True)
 class Watched:
-    """What makes another round: fixed files, and those that an app's `sources` name.
+    """Files whose change starts another round: fixed files, and those that an app's `sources` name.
 
-    app: as it was declared last; None for a model's file
+    app: its last declaration; None for a model's file
     """
 
     fixed: frozenset[Path] = frozenset()
@@ -67,7 +67,7 @@ def watched(
 
 
 def is_traced(here: Invocation, app: App) -> bool:
-    """Whether an app has a current lock of each of its models. Raises what hashing a model's files
+    """True if an app has a current lock of each of its models. Raises what hashing a model's files
     raises."""
     for model in app.config.models:
         lock = readable_lock(lock_path(app.folder, model.name))
@@ -77,8 +77,8 @@ def is_traced(here: Invocation, app: App) -> bool:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file is not one that is still being written: a model is an archive, whose end says
-    so."""
+    """True unless a file is still being written: a model is an archive, whose directory is at its
+    end."""
     if path.suffix not in (".ptl", PROGRAM_SUFFIX):
         return True
     try:

@@ -50,11 +50,11 @@ View = Callable[[Costs, int], ProgressSink]
 
 @dataclass(frozen=True)
 class Execution:
-    """What carrying out a graph did: objects that were to be compiled, since the user's cache did
-    not have them, and ninja's result.
+    """Result of executing a graph: the objects that were to be compiled because the user's cache
+    lacked them, and ninja's result.
 
-    Of such an object the command has run, if nothing failed. A compiler launcher is a part of that:
-    whether its own cache had the object, it does not tell.
+    If nothing failed, the command of each such object ran. The command may be a compiler
+    launcher's, which does not tell whether its own cache had the object.
     """
 
     compiled: frozenset[str]
@@ -165,7 +165,7 @@ _LINK_SECONDS, _ARCHIVE_SECONDS = 0.5, 0.02
 def _costs(
     here: Invocation, graph: ActionGraph, present: Collection[str]
 ) -> dict[str, list[float]]:
-    """What is expected to run, as ninja's rules describe it: see `Progress`."""
+    """Expected costs in seconds, by the descriptions of ninja's rules: see `Progress`."""
     todo = {output: one for output, one in graph.compiles.items() if output not in present}
     headers = precompiled_headers(todo.values())
     runs = set(todo)
@@ -186,7 +186,7 @@ def _costs(
 
 @dataclass(frozen=True)
 class Linked:
-    """How many units all links were made of, and the names of those that were compiled now."""
+    """Number of units in all links, and names of the units that were compiled now."""
 
     units: int
     compiled: tuple[str, ...]
@@ -236,11 +236,11 @@ def require_success(here: Invocation, graph: ActionGraph, execution: Execution) 
 
 
 def _restored(here: Invocation, outputs: Iterable[str]) -> dict[str, str]:
-    """Those of the objects and precompiled headers that are in the workspace now, checked, and
-    their sha256.
+    """Restore objects and precompiled headers from the store into the workspace, checked; return
+    the sha256 of those that are there.
 
     Any other file with one of their names, for example a half-written one, is removed. Ask only for
-    headers that something is compiled with: one has hundreds of megabytes to check.
+    headers that something is compiled with: checking one reads hundreds of megabytes.
     """
     names = {here.runtimes.stored_name(output): output for output in outputs}
     wanted = {name: Path(here.runtimes.fill(output)) for name, output in names.items()}

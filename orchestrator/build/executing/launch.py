@@ -63,7 +63,8 @@ def check_launcher(here: Invocation) -> None:
 
 
 def _check_variables(env: Mapping[str, str]) -> None:
-    """What the launcher gets, compilers get from it."""
+    """Raise LauncherVariableError if `env` has variables that compilers read: they get the
+    launcher's."""
     leading = sorted(name for name in env if name.startswith(LEADING))
     if leading:
         raise LauncherVariableError(

@@ -41,10 +41,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known of linked files when ninja starts.
+    """Linked files of the workspace at ninja's start.
 
-    digests  file -> its state and what is noted of it, of those that stay
-    changed  files that were removed though their content was known: they had another
+    digests  file that stays -> its state and its note
+    changed  files that were removed since their content differed from their note
     """
 
     digests: Mapping[Path, tuple[_State, Known]]
@@ -85,7 +85,7 @@ def outdated(before: Checked, files: Iterable[Path]) -> Checked:
 
 
 def as_noted(note: Path, identities: Mapping[Path, str]) -> dict[Path, Known]:
-    """Those of the files that are as `note` says, and noted with these identities of their links.
+    """Files whose content and identity of the link are those in `note`.
 
     Raises OSError.
     """

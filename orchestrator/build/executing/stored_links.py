@@ -89,7 +89,7 @@ def _base_name(path: str) -> str:
 
 
 def stored_link(identity: Identity) -> str:
-    """What the store calls the output of a link."""
+    """Name in the store of a link's output."""
     digest = identity.digest
     return f"links/{digest[:2]}/{digest}.link"
 

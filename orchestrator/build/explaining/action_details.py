@@ -23,7 +23,7 @@ Details = Mapping[str, Mapping[str, Value]]
 
 
 def shared_details(here: Invocation, abis: Iterable[str]) -> Details:
-    """What the digests among actions' parts are made of, but for those of a single variant."""
+    """Contents behind the digests in actions' parts, but for those of a single variant."""
     toolchains = [here.toolchains.of(abi) for abi in sorted(abis)]
     found: dict[str, Mapping[str, Value]] = {
         identity_with_headers(one, own_native_files()): _toolchain(one) for one in toolchains
@@ -131,7 +131,7 @@ def _projected(found: Projection) -> dict[str, Value]:
 
 
 def _generated(unit: str, request: RegistrationRequest, known: DispatchKeys) -> dict[str, Value]:
-    """What torchgen was asked to write into a unit."""
+    """Operators that torchgen was asked to write into a unit, by kind."""
     name = unit.removeprefix("generated/").removesuffix(".cpp")
     resolved = tuple(f"{operator} {key}" for operator, key in request.resolved)
     if name == "operators":

@@ -144,7 +144,7 @@ def _links(
 
 
 def _is_ours(path: str) -> bool:
-    """Whether an input is a source of ours; what is named by its content may not be written yet."""
+    """True if an input is a source of ours; a file named by its content may not be written yet."""
     return not path.startswith("$cache/")
 
 
@@ -159,7 +159,8 @@ def link_name(link: Link) -> str:
 
 
 def explain(here: Invocation, label: VariantLabel, name: str) -> tuple[Explanation, ...]:
-    """What the next build of a variant does with a unit, or with `link`: with each of its links.
+    """Explain what the next build of a variant does with a unit, or, for `link`, with each of its
+    links.
 
     Raises UnknownActionError, and what reading traces and planning raise.
     """

@@ -1,9 +1,9 @@
-"""What each engine of kernels takes of a linked library.
+"""Counts the bytes that each engine of kernels takes in a linked library.
 
 A function or object is an engine's if one of the engine's objects defines it, and no other may: the
-linker keeps one copy of an inline function, for all. Counted is what has a name: no texts, and no
-tables that the loader reads. Where a library is optimised as a whole, a function that became part
-of another one counts as that.
+linker keeps one copy of an inline function, for all. Only symbols are counted: no texts, and no
+tables that the loader reads. In a library that is optimised as a whole, a function that was inlined
+counts as part of its caller.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _explainer(here: Invocation, runtime: Runtime, variant: Variant) -> Explaine
 def _unrun(
     here: Invocation, variant: Variant, model: str, operator: OperatorName
 ) -> tuple[str, ...]:
-    """Where a model calls an operator and its inputs do not."""
+    """Sites at which a model calls an operator and its inputs do not reach the call."""
     traced = with_traces(variant.app, variant.traces)
     declared, trace = next((one, trace) for one, trace in traced if one.name == model)
     return unrun_calls(here, variant.app, declared, trace, operator)

@@ -46,7 +46,7 @@ def sizes_in(path: Path) -> dict[tuple[str, str], Attribution]:
 
 
 def bare(manifest: Manifest) -> Attribution:
-    """What a manifest alone tells."""
+    """Attribution of a library from its manifest alone."""
     size = manifest.files[manifest.library.file].bytes
     return Attribution(
         app=manifest.app,

@@ -56,7 +56,8 @@ class Measured:
 
 
 def measured(here: Invocation, label: VariantLabel) -> Measured:
-    """What the library of a variant has, as it was delivered; keeps that beside it.
+    """Attribute the bytes of a variant's library, as it was delivered, and write the result beside
+    it.
 
     Raises NothingMeasuredError, and what reading traces and planning raise.
     """
@@ -165,7 +166,7 @@ def _not_built(variant: Variant, library: Path, missing: Path | None) -> Nothing
 
 
 def record_of(dist: Path, label: VariantLabel) -> Path:
-    """Where a library's attribution is kept, beside what is delivered."""
+    """Path of a library's attribution, beside the delivered files."""
     return dist / label.app / SIZES / f"{label.abi}.json"
 
 
@@ -182,7 +183,7 @@ def _delivered(here: Invocation, label: VariantLabel) -> Path:
 
 
 def _is_of(unstripped: Path, library: Path, stripped: bytes) -> bool:
-    """Whether a library is what is delivered of a linked one."""
+    """True if a library is what stripping a linked one gives."""
     return split(unstripped.read_bytes(), f"{library.name}.debug").stripped == stripped
 
 
@@ -246,7 +247,7 @@ def _selected(
 
 
 def _asked(here: Invocation, variant: Variant, graph: LinkedGraph) -> dict[str, Asked]:
-    """Who asks for what, and where."""
+    """Models that ask for each operator and class, with the sites in their sources."""
     app, selection = variant.app, variant.selection
     sites = {
         model.name: {
@@ -273,7 +274,7 @@ def _first(sites: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _made(here: Invocation, runtime: Runtime, variant: Variant) -> Mapping[str, str]:
-    """What else decides a library's size, by the names that declarations have for it."""
+    """Settings that decide a library's size besides its models, by their names in declarations."""
     toolchain, app = here.toolchains.of(variant.label.abi), variant.app
     spec = variant.objects.plan.spec
     return {
@@ -292,11 +293,11 @@ def _made(here: Invocation, runtime: Runtime, variant: Variant) -> Mapping[str, 
 
 @dataclass(frozen=True)
 class Bytes:
-    """What something takes of a library.
+    """Bytes of a library that are for one subject.
 
     own     its own functions, objects and texts
-    alone   what the library would lose without it
-    shared  what it needs besides, as others do; None of a unit or a symbol
+    alone   bytes that the library would lose without it
+    shared  bytes that it needs and others too; None for a unit or a symbol
     """
 
     own: int
@@ -312,7 +313,7 @@ class Bytes:
 
 
 def bytes_of(here: Invocation, label: VariantLabel, subject: str) -> Bytes:
-    """What an operator, with all of its overloads, a class, a unit or a symbol takes.
+    """Bytes for an operator with all of its overloads, a class, a unit or a symbol.
 
     Raises NothingMeasuredError, and what reading traces and planning raise.
     """

@@ -155,9 +155,9 @@ def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
 
 
 def index_spec(here: Invocation, runtime: Runtime) -> VariantSpec:
-    """How the units are compiled that the index is made of: one by one, since it tells what each
-    of them has and needs; as written, since what a compiler adds is no need of theirs. A version's
-    first index is made without one."""
+    """Specification by which the units of the index are compiled: one by one, since the index
+    states what each of them has and needs; as written, since what a compiler adds is not a need of
+    theirs. A version's first index is made without an index."""
     request = VariantRequest(here.toolchains.host, _EVERYTHING, Registry({}), "release", "size")
     spec = compile_spec(here.prepare(runtime, [request.abi]), request)
     return replace(spec, lto=False, hardening=frozenset())
@@ -210,7 +210,7 @@ def _preprocessor(
 
 
 def _mentioned(argv: list[str], env: dict[str, str], runner: CommandRunner) -> Mentions | str:
-    """What a preprocessed unit mentions, or what its compiler says against it."""
+    """Preprocess a unit; return its mentions, or the compiler's error output."""
     done = runner.run(Command(argv, env))
     return done.err if done.code else mentions_of(done.out)
 

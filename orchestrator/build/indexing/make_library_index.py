@@ -108,7 +108,7 @@ def _last_lines(text: str) -> str:
 
 @dataclass(frozen=True)
 class MadeFeatures:
-    """What our kernels refer to, and where it was written."""
+    """Symbols that our kernels refer to, and the file that they were written to."""
 
     entries: Mapping[str, FeatureEntry]
     path: Path

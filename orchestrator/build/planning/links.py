@@ -238,7 +238,7 @@ def development_links(
 
 
 def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]:
-    """What makes a shared library smaller, of what the linker can."""
+    """Linker flags that make a shared library smaller, of those that the linker knows."""
     android = toolchain.driver.android
     # not `all`: c10::DataPtr compares the addresses of deleters
     fold = ("-Wl,--icf=safe",) if toolchain.capabilities.fold_functions else ()

@@ -1,4 +1,4 @@
-"""Which of the supported PyTorch versions an app's models can run on, by their operators."""
+"""Finds the supported PyTorch versions that an app's models can run on, by their operators."""
 
 from __future__ import annotations
 

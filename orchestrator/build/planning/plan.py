@@ -41,7 +41,7 @@ class Variant:
 
     @property
     def selection(self) -> Selection:
-        """What is selected of the runtime."""
+        """Selection of the variant from its runtime."""
         return self.request.selection
 
 
@@ -230,7 +230,7 @@ def _estimated(objects: VariantObjects, missing: Mapping[frozenset[int], int]) -
 
 
 def _present(here: Invocation, compiles: Sequence[Compile]) -> frozenset[str]:
-    """Which of the objects and precompiled headers the cache holds, by their names alone."""
+    """Objects and precompiled headers that the cache holds, by their names alone."""
     inputs = (*(action.object for action in compiles), *precompiled_headers(compiles))
     outputs = {here.runtimes.stored_name(output): output for output in inputs}
     return frozenset(outputs[name] for name in here.store.listed(outputs))

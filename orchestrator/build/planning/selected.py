@@ -1,4 +1,4 @@
-"""What a variant's manifest and its library both say of its selection."""
+"""Records a variant's selection in its manifest and in its library, and compares the two."""
 
 from __future__ import annotations
 

@@ -267,9 +267,9 @@ def _objects(
 
 
 def _common(prepared: Prepared, spec: VariantSpec, threads: int) -> CommonObjects:
-    """What variants with `spec`, of which `VariantSpec.common` is all that counts, have in common.
+    """Objects that variants with `spec` share; only `VariantSpec.common` decides on them.
 
-    threads: how many each uses by default
+    threads: number of threads that each uses by default
     """
     native = prepared.runtime.native
     library, library_bytes = _library(prepared, spec)
@@ -317,7 +317,7 @@ def _kernels(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
 
 
 def _level_flags(prepared: Prepared, spec: VariantSpec) -> LevelFlags:
-    """What units of the library, and ours that call it, are told of the variant's CPU levels."""
+    """Flags that tell units of the library, and ours that call it, the variant's CPU levels."""
     library = prepared.runtime.library
     if library is None or not spec.features:
         return USUAL_LEVELS
@@ -391,7 +391,7 @@ def _cxx_library(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
 
 
 def _java(runtime: Runtime, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
-    """What is behind the Java API, in an app's library for a platform that has one."""
+    """Objects behind the Java API, for an app's library on a platform that has one; else empty."""
     if app is None or not PLATFORMS[spec.system].java:
         return ()
     package = java_package(app).replace(".", "/")
@@ -405,7 +405,7 @@ def _sources(spec: VariantSpec) -> tuple[str, ...]:
 
 
 def takes_addons(toolchain: ResolvedToolchain) -> bool:
-    """Whether a toolchain can link a library that add-ons extend, and add-ons for it."""
+    """True if a toolchain can link a library that add-ons extend, and add-ons for it."""
     config, capabilities = toolchain.config, toolchain.capabilities
     library = PLATFORMS[config.system].library
     return (
@@ -459,8 +459,8 @@ def compile_spec(
     request: VariantRequest,
     entry: frozenset[str] = frozenset(),
 ) -> VariantSpec:
-    """How `request`'s units are compiled, and where planning starts: without `entry` it asks for no
-    index."""
+    """Specification of how `request`'s units are compiled, and of the plan's entry symbols. Without
+    `entry` it needs no index."""
     toolchain = prepared.toolchain(request.abi)
     return VariantSpec(
         abi=request.abi,
@@ -485,8 +485,8 @@ def compile_spec(
 
 
 def _lto(request: VariantRequest, toolchain: ResolvedToolchain) -> bool:
-    """Whether a link optimises all units together: ten CPU seconds at every link, so where size is
-    all that counts."""
+    """True if each link optimises all units together. That takes ten CPU seconds at every link, so
+    only for releases that are optimised for size."""
     small = request.optimize == "size" and request.purpose == "release"
     return small and toolchain.links_shared and toolchain.capabilities.lto
 
@@ -521,8 +521,8 @@ def hot_units(runtime: Runtime, tags: Iterable[str]) -> frozenset[str]:
 
 
 def scales(runtime: Runtime) -> Scales:
-    """What hot kernels are found by: the version's data on work, and the bytes of a kernel tag's
-    code, with all dtypes, in each unit that it makes fast."""
+    """Scales to find hot kernels by: the version's data on work, and the bytes of a kernel tag's
+    code, with all dtypes, in each unit that the tag makes hot."""
     index = runtime.index
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
 

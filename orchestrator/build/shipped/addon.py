@@ -353,7 +353,8 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
 
 
 def _of_own_sources(app: App, runtime: KnownRuntime, lacks: Iterable[Lack]) -> list[Lack]:
-    """What of this the app's own sources register: they cannot do so in PyTorch's namespaces."""
+    """Lacks out of `lacks` that the app's own sources may register: they cannot register in
+    PyTorch's namespaces."""
     if app.config.sources is None:
         return []
     namespaces = {name.namespace for name in runtime.operators}
@@ -600,7 +601,7 @@ class _Proving:
     why_not: str
 
     def proofs(self, addon: Path) -> tuple[Proof, ...]:
-        """What becomes of each model in the library with the add-on."""
+        """Run each model in the library with the add-on, and return the results."""
         return tuple(
             proof(one, self.run(one, addon))
             if self.argv is not None and isinstance(one, Ready)

@@ -73,11 +73,11 @@ class NotHere:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was done with a model to prove an add-on.
+    """Result of proving an add-on with a model.
 
-    of             whose it is
-    compared_with  what its outputs were compared with; None where it did not run
-    result         the verdict; None where the model is not here, which `reason` explains
+    of             owner of the model
+    compared_with  source of the outputs that its outputs were compared with; None if it did not run
+    result         the verdict; None if the model is not here, which `reason` explains
     """
 
     of: Owner
@@ -89,7 +89,7 @@ class Proof:
 
     @property
     def status(self) -> Status | Literal["not here"]:
-        """What became of it: only `ok` and `ok in part` have run, and passed."""
+        """Status of the run: only `ok` and `ok in part` have run, and passed."""
         return "not here" if self.result is None else self.result.status
 
     @property
@@ -123,8 +123,8 @@ def proof(one: Ready, seen: RunnerResult) -> Proof:
 
 
 def no_proof(one: Ready | NotHere, why_not: str) -> Proof:
-    """Of a model that did not run, since nothing runs the ABI's binaries here, or it is not here
-    itself."""
+    """Proof for a model that did not run, because nothing runs the ABI's binaries here, or because
+    the model itself is not here."""
     if isinstance(one, NotHere):
         return Proof("library", one.model, one.sha256, None, why_not=one.reason)
     return Proof(one.of, one.model, one.sha256, not_run(one.model, why_not))
@@ -206,7 +206,7 @@ class _Declared:
 
     @property
     def has_inputs(self) -> bool:
-        """Whether its inputs are known apart from its file."""
+        """True if its inputs are known apart from its file."""
         return self.config.inputs != "bundled" or self.shipped.inputs is not None
 
     def feeding(self, model: Ready) -> Ready:
@@ -215,8 +215,8 @@ class _Declared:
 
 
 def _declared(here: Invocation, app: str, model: ModelFact) -> Iterator[_Declared]:
-    """Where the workspace may have a model of an app's library: by its lock in any app, by its name
-    in that app."""
+    """Yield the workspace's declarations that may be of a model in an app's library: found by the
+    model's lock in any app, or by its name in that app."""
     for one in here.workspace.apps.values():
         for config in one.config.models:
             trace = _lock_of(one, config, model.sha256)

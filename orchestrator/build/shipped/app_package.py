@@ -50,7 +50,7 @@ _EXECUTORCH_INSIDE: Final = b"N10executorch"
 
 
 def app_package(path: Path, workspace: Workspace) -> AppPackageReport:
-    """What is in a package. Raises NotAnAppPackageError, DamagedPackageError."""
+    """Report the contents of a package. Raises NotAnAppPackageError, DamagedPackageError."""
     with opened_app(path) as package:
         libraries = tuple(_library(package, one) for one in package.libraries)
         models = tuple(_models(package, workspace)) if package.models else ()
@@ -124,6 +124,6 @@ def _model(path: str, file: Path, offered: Sequence[Offer]) -> FoundModel:
 
 
 def _reads(offer: Offer, info: ModelInfo) -> bool:
-    """Whether a version of PyTorch reads models of this form."""
+    """True if a version of PyTorch reads models in the form of this one."""
     versions = DIALECTS[offer.version].models
     return info.bytecode_version in versions.bytecode and info.archive_version in versions.archive

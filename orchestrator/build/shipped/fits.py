@@ -79,10 +79,10 @@ class OtherModelError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known about a model in addition to its file, if an app of the workspace has it.
+    """Facts about a model in addition to its file, if an app of the workspace has it.
 
-    trace   its lock, read; `current` says whether it still holds, `why_not` if not
-    inputs  those recorded beside a canonical model, which holds none
+    trace   its trace, if that is current; else None, and `why_not` says why
+    inputs  inputs recorded beside a canonical model, which holds none
     """
 
     app: App | None = None
@@ -101,10 +101,10 @@ def fits(
     lock: Path | None = None,
     runs: Runs = "own",
 ) -> FitsReport:
-    """Whether a model fits each library in the packages, in their order.
+    """Judge whether a model fits each library in the packages, in their order.
 
     lock: its trace, where the workspace has none of it. Raises NoPackageError, OtherModelError, and
-    what reading the model and the trace raise; what is wrong with a package is in its row.
+    what reading the model and the trace raise; errors about a package are in its row.
     """
     if not packages:
         raise NoPackageError(
@@ -182,7 +182,8 @@ def _read(path: Path) -> tuple[Packaged, ...] | OrchestratorError:
 
 
 def every_version() -> ModelVersions:
-    """What any of our runtimes loads: each library says what it does."""
+    """Versions of models that any of our runtimes loads; each library states those that it loads
+    itself."""
     every = [dialect.models for dialect in DIALECTS.values()]
     return ModelVersions(
         range(min(m.bytecode.start for m in every), max(m.bytecode.stop for m in every)),
@@ -229,7 +230,8 @@ def _recorded(here: Invocation, app: App, config: ModelConfig) -> bytes | None:
 
 
 def _why_no_trace(here: Invocation, info: ModelInfo) -> str:
-    """Of the file that a canonical model was made of: an app traces and ships that one instead."""
+    """Reason why a model has no trace; names the canonical model if the file is one that a
+    canonical model was made from, since an app traces and ships that instead."""
     root = here.context.root
     for app in here.workspace.apps.values():
         for config in filter(app.is_canonical, app.config.models):
@@ -385,7 +387,8 @@ class _Fitting:
         return upgraded(dialect.facts, self._roots, self.info.archive_version)
 
     def _checked(self, offer: Offer) -> tuple[tuple[str, ...], str]:
-        """What a runtime has against the model, and what could not be looked at."""
+        """Check the model against a runtime: reasons why it cannot run, and what could not be
+        checked."""
         dialect = DIALECTS.get(offer.pytorch)
         if dialect is None:
             return (), f"PyTorch {offer.pytorch} is none that we know"
@@ -419,7 +422,8 @@ class _Fitting:
         return self._runtimes[key]
 
     def _run(self, one: Packaged, runs: Runs) -> tuple[VerifyResult | None, str]:
-        """How the model ran in a library, or why it did not run. Raises OtherSelectionError."""
+        """Run the model in a library; return its result, or None and the reason why it did not run.
+        Raises OtherSelectionError."""
         why_not = self._why_not(one, runs)
         if why_not:
             return None, why_not
@@ -458,7 +462,8 @@ class _Fitting:
         return ""
 
     def _is_own(self, one: Packaged) -> bool:
-        """Whether it lies where this workspace's builds put it, with what they left besides."""
+        """True if the library is in the delivered folder of this workspace, and its model runner is
+        here."""
         if one.path.resolve() != (self.here.context.dist / one.manifest.label.delivered).resolve():
             return False
         return runner_path(self.here, one.manifest.label).is_file()

@@ -15,7 +15,7 @@ from orchestrator.values.trace import Trace
 
 
 def covered(here: Invocation, app: App) -> Iterator[ModelCoverage]:
-    """What the traced inputs ran of each model of an app, in the order of app.yaml.
+    """Yield the coverage of each model of an app by its traced inputs, in the order of app.yaml.
 
     `methods` is None for a trace that has no coverage. Raises what `read_traces` raises.
     """
@@ -30,8 +30,8 @@ def covered(here: Invocation, app: App) -> Iterator[ModelCoverage]:
 def unrun_calls(
     here: Invocation, app: App, model: ModelConfig, trace: Trace, operator: OperatorName
 ) -> tuple[str, ...]:
-    """Where a model calls an operator and no input does: `forward at net.py:13`; nothing where that
-    is not recorded."""
+    """Sites at which a model calls an operator and no input reaches the call: `forward at
+    net.py:13`. Empty if coverage was not recorded."""
     if trace.coverage is None or operator not in trace.root_operators:
         return ()
     return sites_unrun(trace.coverage, here.models.listings(app, model), operator)

@@ -42,12 +42,12 @@ _NO_DTYPE: Final = re.compile(r"dtype '(\w+)' not selected for kernel tag ([\w.<
 
 
 class UnsureRecordingError(OrchestratorError):
-    """What was recorded of a model may be less than what it uses."""
+    """A model's recording may miss something that the model uses."""
 
 
 @dataclass(frozen=True)
 class _Absent:
-    """What a run lacked: operators, and a dtype by kernel tag."""
+    """Operators that a run lacked, and a dtype by kernel tag."""
 
     operators: frozenset[OperatorName] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class OnDemandTracer:
 
     @property
     def units(self) -> int:
-        """How many units the library has: the base's, and those of the last shard."""
+        """Number of units in the library: the base's, and those of the last shard."""
         return self._base.units + self._shard.units
 
     def _made(self) -> Shard:
@@ -148,7 +148,7 @@ class OnDemandTracer:
         )
 
     def _absent(self, seen: RunnerResult) -> _Absent:
-        """What came up missing that the tracer has."""
+        """Operators and dtypes that a run lacked and that the tracer has."""
         failures = "\n".join([] if seen.result is None else _setup_failures(seen.result["trace"]))
         operators = frozenset((*missing_operators(seen), *_NO_OPERATOR.findall(failures)))
         dtypes = missing_dtypes(seen)

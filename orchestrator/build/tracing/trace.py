@@ -226,7 +226,7 @@ def _in_tracer(here: Invocation, app: App, tracer: str) -> Run:
 
 
 def _refusals(here: Invocation, app: App) -> tuple[OrchestratorError, ...]:
-    """What is wrong with each model of the app that its runtime cannot load or run."""
+    """Errors of the app's models that its runtime cannot load or run."""
     errors = list[OrchestratorError]()
     for model in app.config.models:
         try:
@@ -355,7 +355,7 @@ def _trace_model(
 
 
 def _identity(here: Invocation, app: App, model: ModelConfig) -> TraceIdentity:
-    """What a trace that was recorded just now depends on.
+    """Identity of a trace that was recorded just now.
 
     A runner opens the file by its name, and it may have been saved again in between. Raises
     ModelChangedError.
@@ -391,7 +391,8 @@ def _coverage(
 def _results(
     here: Invocation, runtime: Runtime, app: App, model: ModelConfig, run: Run
 ) -> list[Mapping[str, Any]]:
-    """What the model gave in its repeated runs; the first one's recording is the trace."""
+    """Run the model several times and return the results; the first one's recording is the
+    trace."""
 
     def checked(fill: int | None) -> Mapping[str, Any]:
         return _checked(here, runtime, app, model, run(model, fill), fill)
@@ -411,7 +412,7 @@ def _checked(
     run: RunnerResult,
     fill: int | None,
 ) -> Mapping[str, Any]:
-    """What the recorder gave.
+    """Return the recorder's result if it is usable.
 
     Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
     LapackMissingError.
@@ -447,13 +448,14 @@ def _checked(
 
 
 def _raised_in(operators: Sequence[OperatorName]) -> str:
-    """Where the recorder's error was raised: the text itself is stripped, as a release's is."""
+    """Clause that names the operators in which the recorder's error was raised: the text itself is
+    stripped, as a release's is."""
     return f"raised in {', which called '.join(operators)}" if operators else ""
 
 
 def _other_backend(text: str, declared: Collection[str]) -> str:
-    """What to do about an operator that has no kernel for a backend outside of `declared`, if that
-    is what an error says."""
+    """Hint for an operator that has no kernel for a backend outside of `declared`; empty if the
+    error is another."""
     told = _NO_KERNEL.search(text)
     if told is None or told[1] in declared:
         return ""

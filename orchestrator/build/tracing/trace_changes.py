@@ -1,4 +1,4 @@
-"""What a new trace changes in a model's lock: names, and how far the outputs differ."""
+"""Compares a new trace with a model's lock: names, and how far the outputs differ."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def _sizes(before: int | None, after: int | None) -> str:
 
 
 def outputs_apart(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """How the results of two traces differ, as text: the worst place, and how many there are. Pure.
+    """Describe how the results of two traces differ: the worst place, and the number of others.
+    Pure.
 
     Raises MalformedResultError.
     """

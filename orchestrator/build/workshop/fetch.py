@@ -90,10 +90,10 @@ class FetchedRuntime:
 
 @dataclass(frozen=True)
 class LibraryRules:
-    """What our data says of the libraries that may be pinned.
+    """Rules of our data for the libraries that may be pinned.
 
-    trees   name of a tree -> the files of it that count
-    suites  Debian's that have their archives
+    trees   name of a tree -> rules for the files of it that count
+    suites  Debian suites that have their archives
     """
 
     trees: Mapping[str, TreeRules]
@@ -102,7 +102,8 @@ class LibraryRules:
 
 @dataclass(frozen=True)
 class Marker:
-    """What `.complete` says: the tree's digest, its files and their bytes, the way it came."""
+    """Content of `.complete`: the tree's digest, number and bytes of its files, the source that it
+    was fetched from."""
 
     digest: str
     files: int
@@ -123,7 +124,7 @@ class _PinnedTree:
 
     @property
     def identity(self) -> _Identity:
-        """What a verified tree is known by: trees of two pins with the same identity are the same
+        """Identity of a verified tree: trees of two pins with the same identity are the same
         files."""
         return self.folder, self.digest, self.rules
 
@@ -211,12 +212,12 @@ def read_marker(tree: Path) -> Marker | None:
 
 
 def tree_folder(cache: Path, name: str, tree: str) -> Path:
-    """Where a source tree is in the cache: by its name and the start of its digest."""
+    """Path of a source tree in the cache: by its name and the start of its digest."""
     return cache / "runtime" / f"{name}-{tree[:12]}"
 
 
 def is_fetched(cache: Path, name: str, tree: str) -> bool:
-    """Whether a source tree is in the cache: by its name there and its digest."""
+    """True if a source tree is in the cache, by its name there and its digest."""
     marker = read_marker(tree_folder(cache, name, tree))
     return marker is not None and marker.digest == tree
 

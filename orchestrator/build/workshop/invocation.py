@@ -29,7 +29,8 @@ from orchestrator.values.config.toolchain import ToolchainConfig
 
 @dataclass(frozen=True)
 class Invocation:
-    """What a command works with: its edges, the declarations, and what is found of them here.
+    """Context of a command: paths and processes, the declarations, and finders of toolchains,
+    runtimes and models on this machine.
 
     log    takes a line of progress
     store  the user's cache; behind it a folder of the workspace, for a cache that is read-only
@@ -55,7 +56,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What planning reads: found, and tried, before it begins.
+    """Inputs of planning: found, and tried, before it begins.
 
     toolchains  ABI -> its toolchain, whose capabilities are known
     """
@@ -70,7 +71,7 @@ class Prepared:
         return self.toolchains[abi]
 
     def config(self, abi: str) -> ToolchainConfig:
-        """What the toolchain of an ABI declares."""
+        """Declaration of an ABI's toolchain."""
         return self.workspace.toolchains[abi].config
 
 

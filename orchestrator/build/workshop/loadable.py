@@ -1,4 +1,4 @@
-"""Whether a runtime loads a model."""
+"""Checks that a runtime loads a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the apps' models: of their files, and of their files on their runtimes."""
+"""Facts about the apps' models: from their files, and from their files and runtimes together."""
 
 from __future__ import annotations
 

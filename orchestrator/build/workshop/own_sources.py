@@ -85,7 +85,7 @@ class SymbolMissingError(OrchestratorError):
 
 @dataclass(frozen=True)
 class OwnLayer:
-    """What an app's own sources add to its runtime."""
+    """Additions of an app's own sources to its runtime."""
 
     sources: OwnSources
     units: tuple[LayerUnit, ...]
@@ -165,8 +165,8 @@ class _Work:
 
     @property
     def path(self) -> Path:
-        """Where the layer is kept: named by how its units are compiled, which has their sources,
-        and by the code that reads their objects."""
+        """Path of the layer in the cache. Its name is a digest of how the app's units are compiled,
+        sources included, and of the code that reads their objects."""
         parts = {
             "app": self.sources.app,
             "units": {unit: self._compilation(unit).fingerprint for unit in self.sources.units},
@@ -231,7 +231,7 @@ class _Work:
             ) from None
 
     def _run(self, argv: Sequence[str], unit: str) -> str:
-        """What a compiler writes. Raises SourceBrokenError."""
+        """Run the compiler; return its stdout. Raises SourceBrokenError."""
         context = self.context
         env = compiler_environment(context.cache, context.env, context.state)
         done = context.runner.run(Command(argv, env, timeout=_LONGEST))
@@ -375,12 +375,12 @@ def _require_once(sources: OwnSources, units: Sequence[LayerUnit]) -> None:
 
 
 def _place_of(sources: OwnSources, unit: str, namespace: str) -> Place:
-    """Where a unit registers in a namespace."""
+    """Place at which a unit registers in a namespace."""
     return _place_in(sources, unit, _ANY_BLOCK.format(re.escape(namespace)))
 
 
 def _place_of_class(sources: OwnSources, unit: str, name: str) -> Place:
-    """Where a unit registers a class, `namespace.Name`."""
+    """Place at which a unit registers a class, `namespace.Name`."""
     return _place_in(sources, unit, _ANY_CLASS.format(name.partition(".")[2]))
 
 

@@ -113,16 +113,17 @@ def prepare_runtime(
 
 
 def precompiled_folder(state: Path, folders: Mapping[str, str]) -> str:
-    """Where a workspace has its precompiled headers. They hold the paths of what they were made
-    from, zig's headers among them; none of them is a workspace's own."""
+    """Path of a workspace's precompiled headers. They contain the paths of their sources, zig's
+    headers among them; none of these is the workspace's own."""
     read = {one: folders[one] for one in sorted(folders) if one != "state"}
     return str(state / "pch" / fingerprint(read)[:12])
 
 
 def own_variables(name: str, pin: RuntimePin, default: RuntimePin) -> dict[str, str]:
-    """Which folders of a runtime are not the default runtime's: variable -> its own variable.
+    """Folders of a runtime that are not the default runtime's: variable -> its own variable.
 
-    What two runtimes have alike has one variable, so that their equal actions are one action.
+    Folders that two runtimes have in common have one variable, so that their equal actions are one
+    action.
     """
     other = list[str]()
     if (pin.pytorch, pin.tree) != (default.pytorch, default.tree):

@@ -40,7 +40,7 @@ class Loadable:
 
 
 def is_program(path: Path) -> bool:
-    """Whether a path is that of a program, by its name."""
+    """True if a path is that of a program, by its name."""
     return path.suffix == PROGRAM_SUFFIX
 
 
@@ -99,7 +99,7 @@ def _sealed(model: bytes, inputs: bytes) -> bytes:
 
 
 def _kept(model: Path, inputs: Path) -> Loadable | None:
-    """What an earlier conversion made, if it is whole."""
+    """Result of an earlier conversion; None unless it is complete."""
     try:
         made, sealed = model.read_bytes(), inputs.read_bytes()
     except OSError:

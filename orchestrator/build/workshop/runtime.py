@@ -198,13 +198,14 @@ class Runtime:
         return lean_units(self.version, upgraded)
 
     def layouts(self, parts: frozenset[KernelPart]) -> LayoutsData:
-        """What models use for other sizes and layouts, where an app takes such kernels for them."""
+        """Needs of models for other sizes and layouts of tensors; with those of PyTorch's own
+        layers unless an app's kernels replace all of these."""
         data = self.version.layouts
         return data if parts >= _LAYERS else data.with_native()
 
     @cached_property
     def extension_symbols(self) -> tuple[str, ...]:
-        """What a library that takes add-ons exports of PyTorch, where it has it."""
+        """Symbols of PyTorch that an extensible library exports if it defines them."""
         return extension_symbols(self.index)
 
     @cached_property

@@ -120,7 +120,7 @@ class Runtimes:
         return filled(text, self.folders)
 
     def stored_name(self, output: str) -> str:
-        """What the store calls an object or precompiled header (`$state/...`, `$pch/...`)."""
+        """Name in the store of an object or precompiled header (`$state/...`, `$pch/...`)."""
         if output.startswith("$state/"):
             return output.removeprefix("$state/")
         folder, _, name = output.partition("/")

@@ -54,8 +54,8 @@ def _shrink(here: Invocation, store: Path, since: float) -> None:
 
 
 def _shrink_texts(here: Invocation) -> None:
-    """Where no other process uses the cache, and the invocation added to it: a store of the
-    workspace's own has no texts."""
+    """Remove old texts from the cache if the invocation added to it and no other process uses it. A
+    store of the workspace's own has no texts."""
     cache = here.context.cache
     if cache in here.store.added:
         with suppress(CacheInUseError, LocksUnsupportedError), cache_alone(cache):

@@ -35,7 +35,8 @@ class Toolchains:
         self._running: dict[str, Running] = {}
 
     def config(self, abi: str) -> ToolchainConfig:
-        """What a toolchain declares. KeyError for an ABI that the workspace does not have."""
+        """Declaration of a toolchain. Raises KeyError for an ABI that the workspace does not
+        have."""
         return self._workspace.toolchains[abi].config
 
     def of(self, abi: str) -> ResolvedToolchain:
@@ -66,9 +67,11 @@ class Toolchains:
         )
 
     def running(self, abi: str) -> Running:
-        """How an ABI's binaries run on this machine: directly, with an emulator or not at all.
+        """Find out how an ABI's binaries run on this machine: directly, with an emulator or not at
+        all.
 
-        The first call for a toolchain links a program and runs it; the answer is kept in the cache.
+        The first call for a toolchain links a program and runs it; the answer is stored in the
+        cache.
         """
         if abi not in self._running:
             self._running[abi] = self.of(abi).running(self._context.cache, self._log)

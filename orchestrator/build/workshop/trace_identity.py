@@ -1,4 +1,4 @@
-"""What a trace of a model depends on, and what it may name."""
+"""Identifies the inputs of a model's trace, and lists the names that it may contain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orchestrator.values.config.app import ModelConfig
 
 
 def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
-    """What traces may name of a runtime."""
+    """Names of a runtime that traces may contain."""
     mentioned = {tag for unit in index.units for tag in unit.tags}
     return Vocabulary(
         version.version,
