@@ -32,11 +32,11 @@ class NotAnObjectError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where ELF's tables have what is read here, for one width.
+    """Layout of the ELF header and section headers of one word width.
 
-    offset   of `e_shoff`, and how it is packed
-    counts   of `e_shentsize`, which `e_shnum` and `e_shstrndx` follow
-    section  a section header up to `sh_addralign`
+    offset   offset of `e_shoff`, and its struct format
+    counts   offset of `e_shentsize`, which `e_shnum` and `e_shstrndx` follow
+    section  struct format of a section header up to `sh_addralign`
     """
 
     offset: tuple[int, str]

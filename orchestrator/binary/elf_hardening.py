@@ -28,7 +28,7 @@ _CHECKED: Final = re.compile(r"__[a-z]+_chk")
 
 
 class WritableTablesError(OrchestratorError):
-    """What the loader filled in could be written afterwards: addresses of functions."""
+    """The table of function addresses that the loader fills in stays writable afterwards."""
 
 
 class LazyBindingError(OrchestratorError):
@@ -123,8 +123,9 @@ def unguarded_stack(elf: ELFFile, symbols: Path | None) -> OrchestratorError | N
 
 
 def unchecked_calls(elf: ELFFile) -> OrchestratorError | None:
-    """Of a library for glibc: musl has no such functions, and what bionic's headers check inline is
-    not seen in a binary."""
+    """Return an error if a library for glibc calls no checked functions of the C library. musl has
+    no such functions, and the checks that bionic's headers make inline cannot be seen in a
+    binary."""
     table: Any = elf.get_section_by_name(".dynsym")
     if table is not None and any(_CHECKED.fullmatch(one.name) for one in table.iter_symbols()):
         return None

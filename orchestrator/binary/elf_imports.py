@@ -76,8 +76,8 @@ def defined_names(data: bytes) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class LinkedNames:
-    """What an object means for others: the symbols that it defines, those of inline functions too,
-    and those that it must have from elsewhere."""
+    """The symbols that an object defines, those of inline functions included, and the undefined
+    ones that it needs from others."""
 
     defined: frozenset[str]
     wanted: frozenset[str]

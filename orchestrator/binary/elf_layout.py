@@ -116,7 +116,8 @@ class _Reader:
         return found
 
     def _take(self, section: str, address: int, kind: Kind, amount: int) -> None:
-        """Of a section's rest: it is of the function or object at an address."""
+        """Take bytes off a section's rest and attribute them to the function or object at an
+        address."""
         if self._left(section, amount):
             kinds = self._found.placed.setdefault(address, {})
             kinds[kind] = kinds.get(kind, 0) + amount
@@ -133,7 +134,8 @@ class _Reader:
         return enough
 
     def _around(self, address: int) -> int | None:
-        """Where the function or object begins that an address is in."""
+        """Return the start of the function or object that contains an address; None if there is
+        none."""
         at = bisect_right(self._starts, address) - 1
         inside = at >= 0 and address < self._symbols[at][1]
         return self._symbols[at][0] if inside else None
@@ -193,7 +195,7 @@ class _Reader:
             self._import(".plt", name, _PLT_ENTRY)
 
     def _relocations(self) -> None:
-        """What the loader changes, at the object that it changes."""
+        """Attribute each relocation entry to the object that the loader changes by it."""
         plain, packed = (self._sections.get(name) for name in _RELOCATIONS)
         if plain is not None and plain["sh_type"] == "SHT_RELA":
             for one in plain.iter_relocations():
@@ -218,7 +220,8 @@ def _kind_of(name: str, section: Any) -> Kind:
 
 
 def _relative(table: bytes, word: int) -> Iterator[int | None]:
-    """Of each entry of `.relr.dyn` the first place that it relocates."""
+    """For each entry of `.relr.dyn`, yield the first address that it relocates; None if it has
+    none."""
     bits, following = 8 * word - 1, 0
     for (entry,) in struct.iter_unpack("<Q" if word == 8 else "<I", table):
         if not entry & 1:
@@ -231,8 +234,8 @@ def _relative(table: bytes, word: int) -> Iterator[int | None]:
 
 
 def _frames(table: bytes, address: int, word: int) -> Iterator[tuple[int, int, int]]:
-    """Of each function in `.eh_frame` its address, the bytes of its entry, and the address of its
-    table of handlers, or 0."""
+    """Yield for each function in `.eh_frame`: its address, the size of its entry, and the address
+    of its exception table (LSDA), or 0."""
     common: dict[int, tuple[int, int]] = {}
     at = 0
     while at + 8 <= len(table):
@@ -255,7 +258,8 @@ def _frames(table: bytes, address: int, word: int) -> Iterator[tuple[int, int, i
 
 
 def _encodings(table: bytes, at: int, word: int) -> tuple[int, int]:
-    """How entries with these common facts write functions, and tables of handlers."""
+    """Read from the augmentation of a CIE the pointer encodings of functions and of exception
+    tables."""
     end = table.index(b"\0", at + 1)
     letters, at = table[at + 1 : end].decode(), end + 1
     _, at = _number(table, at)

@@ -1,13 +1,13 @@
-"""Whether a system with pages of a given size can load a shared library, as its loader sees it.
+"""Check that a system with pages of a given size can load a shared library, as its loader sees it.
 
 Contract: `fault` takes an open ELF file and returns the first error that it found, without raising
-it: what is aligned to less than a page breaks the other rules too. It reads the program headers
-alone, as a loader does: sections may be missing.
+it: a segment that is aligned to less than a page breaks the other rules too. It reads the program
+headers alone, as a loader does: sections may be missing.
 
 A loader maps each PT_LOAD by whole pages, so its address and its offset in the file must have the
 same remainder, and two must not share a page. Afterwards it makes PT_GNU_RELRO read-only, again by
-whole pages: what lies behind it in its last page would be read-only too, and crash when it is
-written (bionic: linker_phdr.cpp; https://developer.android.com/guide/practices/page-sizes).
+whole pages: data behind it in its last page would be read-only too, and crash when it is written
+(bionic: linker_phdr.cpp; https://developer.android.com/guide/practices/page-sizes).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class MisplacedSegmentError(OrchestratorError):
 
 
 class UnalignedRelroError(OrchestratorError):
-    """What is made read-only ends within a page, and something writable follows in it."""
+    """A RELRO segment ends within a page, and writable data follows in that page."""
 
 
 def fault(elf: ELFFile, page_size: int) -> OrchestratorError | None:
-    """What a loader would refuse; None where it would not."""
+    """Return the first error that a loader would report; None if it loads the library."""
     loads = [_Segment(one) for one in elf.iter_segments("PT_LOAD")]
     relro = [_Segment(one) for one in elf.iter_segments("PT_GNU_RELRO")]
     return (

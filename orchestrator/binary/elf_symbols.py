@@ -104,12 +104,13 @@ def needed_versions(path: Path) -> Mapping[str, str]:
 
 
 def exported_bytes(path: Path, prefix: str) -> tuple[int, Mapping[str, int]]:
-    """How many names with a prefix a library exports, and their bytes in each section.
+    """Return the number of exported names with a prefix, and their bytes in each section.
 
-    Exactly what the loader's tables hold for them: in `.dynsym` a symbol each, in `.dynstr` a name
-    and a null byte, in `.gnu.version` an entry, in `.gnu.hash` a hash. What that table has besides,
+    Exactly the entries of the loader's tables for them: in `.dynsym` a symbol each, in `.dynstr` a
+    name and a null byte, in `.gnu.version` an entry, in `.gnu.hash` a hash. The rest of that table,
     buckets and a Bloom filter, grows with all exported names, and is counted whole; its header is
-    not. Code is not counted: what loads add-ons, and what the linker keeps since it is exported.
+    not. Code is not counted: the loader of add-ons, and functions that the linker keeps since they
+    are exported.
     """
     with _elf(path) as elf:
         symbols, hashes = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.hash")

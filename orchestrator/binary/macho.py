@@ -66,9 +66,11 @@ class UnresolvedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class MachoRules:
-    """What every member must be: `minimum` is a version such as `15.0`; `exports` are C names.
+    """Requirements for every member of a static library.
 
-    canaries  whether functions must guard their stack
+    minimum   least version of the system, such as `15.0`
+    exports   C names
+    canaries  True if functions must guard their stack
     """
 
     system: str
@@ -187,7 +189,7 @@ def needed_symbols(path: Path) -> frozenset[str]:
 
 
 def missing_symbols(members: Iterable[Member]) -> frozenset[str]:
-    """What members refer to, and neither they nor the system's libraries define."""
+    """Symbols that members reference and that neither they nor the system's libraries define."""
     return frozenset(
         name
         for name in _left_open(tuple(members))

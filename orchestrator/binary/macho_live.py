@@ -298,7 +298,8 @@ def _unwinding_edges(one: _Object, section: _Section) -> None:
 def _target(
     one: _Object, section: _Section, offset: int, target: int, extern: bool, length: int
 ) -> tuple[int, bool]:
-    """What a relocation refers to: a symbol's number and True, or an atom's and False."""
+    """Return the target of a relocation: a symbol's number and True, or an atom's number and
+    False."""
     if extern:
         return target, True
     found = one.sections[target - 1]

@@ -18,12 +18,13 @@ from elftools.elf.relocation import RelocationSection
 
 
 def is_packed(elf: ELFFile) -> bool:
-    """Whether the shared object has a table that it must apply itself, where bionic does not."""
+    """True if the shared object has a relocation table that it must apply itself, as bionic does
+    not."""
     return any(_dynamic(elf, "DT_ANDROID_RELR"))
 
 
 def begins_relocated(elf: ELFFile) -> bool:
-    """Whether the loader itself relocates the shared object's first initialiser: the one that
+    """True if the loader itself relocates the first entry of `DT_INIT_ARRAY`: the initialiser that
     can then relocate the rest."""
     first = next((tag.entry.d_val for tag in _dynamic(elf, "DT_INIT_ARRAY")), None)
     return any(
