@@ -1,1 +1,1 @@
-"""What the user's cache folder holds: objects by content, their checks, and pruning."""
+"""The user's cache folder: objects by content, checks of them, and pruning."""

@@ -1,13 +1,13 @@
-"""What the user's cache folder holds, how old it is, and what can be pruned.
+"""Contents of the user's cache folder, their age, and the entries that can be pruned.
 
 Finished objects, linked files and precompiled headers are pruned: they grow without bound, and a
 build that finds one gone makes it again. That is safe during builds: ninja works on names of the
-files in its workspace (`cache/store.py`), which stay. An entry to which a workspace has a link is
-kept: removing it frees nothing, and the next build there would compile it again.
+files in its workspace (`cache/store.py`), which stay. An entry to which a workspace has a link
+stays: removing it frees nothing, and the next build there would compile it again.
 
 Sources and other texts of ours (`TEXTS`) grow too, far slower, and commands read them in place:
-they are pruned by who has the cache alone (`prune_texts`). Whoever misses one writes it again.
-Trees, files generated from them, toolchains and zig's own libraries stay.
+only a process with exclusive use of the cache prunes them (`prune_texts`). A process that misses
+one writes it again. Trees, files generated from them, toolchains and zig's own libraries stay.
 
 An entry's age counts from its creation or last use: a link changes its `st_ctime`, and where the
 store makes none, it sets the time. The workspaces that have used the cache are noted in
@@ -78,13 +78,13 @@ class Entry:
 
     @property
     def is_header(self) -> bool:
-        """Whether it is a precompiled header."""
+        """True if it is a precompiled header."""
         return self.path.parent.parent.name == "pch"
 
 
 @dataclass(frozen=True)
 class Removed:
-    """How many entries were removed, and their bytes."""
+    """Number of removed entries, and their bytes."""
 
     entries: int
     bytes: int
@@ -264,7 +264,7 @@ def _part(folder: Path) -> Part:
 
 
 def _files(folder: Path) -> Iterator[os.stat_result]:
-    """Of all files below a folder; links are not followed."""
+    """Yield the `stat` of each file below a folder; links are not followed."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as inside:
         for entry in inside:
             with suppress(FileNotFoundError):

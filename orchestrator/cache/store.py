@@ -34,10 +34,10 @@ ENTRY = re.compile(r"(?P<stem>.+)\.(?P<sha256>[0-9a-f]{64})(?P<suffix>\.[a-z]+)"
 
 @dataclass(frozen=True)
 class Restored:
-    """What the store put back into a workspace.
+    """Entries that the store put back into a workspace.
 
-    digests  the names that are now in the workspace, checked -> sha256 of what is there
-    damaged  entries whose content was not what their name says; they are removed
+    digests  the names that are now in the workspace, checked -> sha256 of their content
+    damaged  entries whose content did not match their name; they are removed
     """
 
     digests: Mapping[str, str]
@@ -60,7 +60,7 @@ class ObjectStore:
     added: set[Path] = field(default_factory=set, compare=False)
 
     def listed(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that have an entry, checked by name only: one listing per folder."""
+        """Return the names that have an entry, checked by name only: one listing per folder."""
         return frozenset(self._entries(names))
 
     def named_digests(self, names: Iterable[str]) -> dict[str, str]:
