@@ -61,11 +61,11 @@ class CanonicalDiffersError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Converted:
-    """What came out.
+    """A conversion's results.
 
-    inputs        of the calls that are bundled in the original, as JSON
-    microseconds  the least CPU times of its calls, summed, in torch's lite interpreter: of the
-                  original and of what was made of it; None where they were not asked for
+    inputs        the calls that are bundled in the original, as JSON
+    microseconds  the least CPU times of the calls, summed, in torch's lite interpreter: of the
+                  original and of the converted model; None if not requested
     notes         for people, of a program of torch.export
     """
 
@@ -160,7 +160,8 @@ def convert(
 
 
 def worker_digest(*, programs: bool = False) -> str:
-    """Of our part of a conversion. programs: of one of a program of torch.export."""
+    """Digest of our sources that make a conversion. programs: of a conversion from a program of
+    torch.export."""
     digest = hashlib.sha256()
     for path in sorted(EXPORT.rglob("*.py") if programs else EXPORT.glob("*.py")):
         name = path.relative_to(EXPORT).as_posix()
@@ -250,7 +251,8 @@ def _differs(facts: Mapping[str, Any], place: Place) -> CanonicalDiffersError:
 
 
 def converted(folder: Path, result: dict[str, Any], shown: str, done: Finished) -> Converted:
-    """What a worker made in a folder, by its result. Raises ConversionFailedError."""
+    """Read the model that a worker wrote to a folder, and its result. Raises
+    ConversionFailedError."""
     try:
         answer = _Result.model_validate(result)
         made = read_made(folder / "canonical.ptl", FILE_LIMIT)

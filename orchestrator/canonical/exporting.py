@@ -28,7 +28,7 @@ _EXPORTABLE = (
 
 
 class ModuleUnmadeError(OrchestratorError):
-    """What `--module` names cannot be imported, or gives no module."""
+    """The `--module` cannot be imported, or gives no module."""
 
 
 class WeightsUnfitError(OrchestratorError):
@@ -52,7 +52,7 @@ class UnsupportedProgramError(OrchestratorError):
 
 
 class ExportSizesError(OrchestratorError):
-    """What was asked of dimensions contradicts itself, the example or the module."""
+    """The requested sizes of dimensions contradict each other, the example or the module."""
 
 
 class ControlFlowError(OrchestratorError):
@@ -69,7 +69,7 @@ class ExportFailedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class ModuleRequest:
-    """What to export: `export_request.py` says what the texts mean."""
+    """An export to make; `export_request.py` describes the texts."""
 
     module: str
     name: str
@@ -100,7 +100,7 @@ class ExportedCall(Declared):
 
 
 class ExportResult(Declared):
-    """What a worker says of an export. via: the way that the module took; notes: for people."""
+    """A worker's result of an export. via: the exporter that took the module; notes: for people."""
 
     torch: Line
     folded: bool

@@ -170,7 +170,8 @@ def files_of(app: App, model: ModelConfig) -> tuple[Path, ...]:
 
 
 def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:
-    """What is traced, verified and shipped of a model; a canonical one is checked to be current.
+    """Return the file that is traced, verified and shipped for a model; a canonical one is checked
+    to be current.
 
     Raises CanonicalMissingError, CanonicalStaleError, CanonicalChangedError, CanonicalDamagedError,
     CanonicalMisplacedError.
@@ -182,7 +183,7 @@ def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:
 
 
 def is_written(app: App, model: ModelConfig, lock: CanonicalLock, root: Path) -> bool:
-    """Whether this lock, of the declared file as it is, is on disk already, with its files."""
+    """True if this lock of the declared file, as it is now, is on disk already, with its files."""
     try:
         there = read_lock(app, model, root) == lock
         return there and _shipped(app, model, root, lock, lock.original).is_canonical

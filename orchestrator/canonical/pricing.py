@@ -1,4 +1,4 @@
-"""Which rewrites an app's library can afford: those without which it is no smaller. Pure.
+"""Rewrites that an app's library can afford: those without which it is no smaller. Pure.
 
 Models of an app are looked at together: an operator that one of them still names is in the library
 anyway, and one that all of them lose is not.
@@ -35,7 +35,7 @@ class Candidate:
     left: Mapping[str, int]
 
     def has(self, names: Names) -> bool:
-        """Whether one of these rewrites was applied."""
+        """True if one of these rewrites was applied."""
         return any(row.name in names for row in self.rewrites)
 
     def least(self, names: Names) -> Roots:
@@ -100,7 +100,8 @@ def _with_cost(one: Candidate, names: Names, cost: int) -> Candidate:
 
 
 def _options(made: Sequence[Candidate]) -> list[Names]:
-    """What could be left out: each rewrite, and all that bring the same operator."""
+    """List the sets of rewrites that could be left out: each alone, and all that introduce the same
+    operator."""
     bring: dict[str, set[str]] = {}
     for row in (row for one in made for row in one.rewrites if row.name not in ALWAYS):
         for operator in row.new:

@@ -44,10 +44,10 @@ class ConversionMemoryError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker does, in words: `making this model canonical`, `made this model canonical`.
+    """A worker's task, in words: `making this model canonical`, `made this model canonical`.
 
     place      of the model
-    otherwise  what to do where it cannot be done
+    otherwise  advice if it fails
     """
 
     doing: str
@@ -64,7 +64,8 @@ def run_worker(
     env: Mapping[str, str],
     runner: CommandRunner,
 ) -> tuple[dict[str, Any], Finished]:
-    """What the worker wrote to `result.json` in the folder, and its process.
+    """Run the worker. Returns the `result.json` that it wrote to the folder, and its finished
+    process.
 
     Raises ConversionDiedError, ConversionSlowError, ConversionMemoryError.
     """
@@ -101,7 +102,7 @@ def _reduced(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _answer(folder: Path, done: Finished, work: Work) -> dict[str, Any]:
-    """What the worker wrote; raises what its end says otherwise."""
+    """Read the worker's result. Raises the error that its exit stands for if there is none."""
     stage = _stage(folder)
     if done.code is None:
         raise ConversionSlowError(
