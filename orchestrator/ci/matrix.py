@@ -127,7 +127,8 @@ def _same_locks(
 
 
 def _own_reasons(tree: GitTree, commit: str) -> tuple[str, ...]:
-    """Whether the orchestrator itself changed, where its sources are in the same repository."""
+    """Reasons to build everything: the orchestrator itself changed, if its sources are in the same
+    repository."""
     if not _PACKAGE.is_relative_to(tree.top):
         return ()
     project = _PACKAGE.parent
@@ -146,7 +147,7 @@ def _own_reasons(tree: GitTree, commit: str) -> tuple[str, ...]:
 
 
 def _project_changes(old: str, new: str) -> list[str]:
-    """Which pins of the orchestrator's own project differ."""
+    """List the keys of the orchestrator's `pyproject.toml` that differ."""
     tables: list[dict[str, Any]] = [tomllib.loads(text).get("project", {}) for text in (old, new)]
     names = ("version", "requires-python", "dependencies")
     return [name for name in names if tables[0].get(name) != tables[1].get(name)]

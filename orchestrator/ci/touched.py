@@ -1,4 +1,4 @@
-"""Which variants a change to the declarations or their files affects, and why. Pure.
+"""Variants that a change to the declarations or their files affects, and the reasons. Pure.
 
 Declarations are compared as values: a comment or another spelling of the same value affects
 nothing, and a default in WORKSPACE affects the apps that use it.
@@ -31,9 +31,9 @@ _WITH_DEFAULTS = ("optimize", "selection", "kernels", "package_name", "maven_gro
 
 @dataclass(frozen=True)
 class Change:
-    """What is different from before.
+    """Changes since a commit.
 
-    base     the declarations of before; None where there were none that can be read
+    base     the earlier declarations; None if there were none that can be read
     paths    changed files, relative to the workspace
     general  reasons that touch every variant
     """
@@ -99,7 +99,7 @@ def _job_reasons(head: Workspace, change: Change, app: App, abi: str) -> Iterato
 
 
 def _runtime_reasons(head: Workspace, base: Workspace, old: App, app: App) -> Iterator[str]:
-    """How what an app is cut from differs, whatever it is called."""
+    """Differences between an app's runtimes before and after; a new name alone is none."""
     before, after = base.config.pins[old.runtime], head.config.pins[app.runtime]
     names = list(_pin_changes(before, after))
     if names and old.config.runtime != app.config.runtime:
