@@ -16,7 +16,7 @@ from orchestrator.context import Context
 
 
 class CommandModule(Protocol):
-    """What a verb's module offers.
+    """Interface of a verb's module.
 
     NAME     the verb
     HELP     what it does, a few sentences, for its own `--help`

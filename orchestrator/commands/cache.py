@@ -82,7 +82,7 @@ class NothingToPruneByError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Pruned:
-    """What was removed, or would be."""
+    """Entries that were removed, or would be."""
 
     entries: int
     bytes: int

@@ -197,8 +197,9 @@ def _together(found: tuple[Finding, ...]) -> list[Finding]:
 
 
 def _row(finding: Finding) -> tuple[str, str, str]:
-    """Where a finding is shown: the row's name and its beginning, which are those of one row, and
-    what it adds to it. Of a toolchain's capabilities only the version is shown."""
+    """Return a finding's row in the table: the row's name, the text that all findings of one row
+    share, and the text that this one adds. A toolchain's capabilities are left out but for the
+    version."""
     name = finding.name
     if finding.state != "present":
         return name, "", finding.found

@@ -263,7 +263,7 @@ def _text(made: ExportedModel) -> Sequence[str]:
 
 
 def _compared(made: ExportedModel) -> dict[str, int]:
-    """How the calls compared, by what came of them."""
+    """Number of calls for each result of the comparison."""
     calls = made.result.comparison
     return {
         "same": sum(call.result == "same" for call in calls),

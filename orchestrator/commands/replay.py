@@ -152,7 +152,7 @@ def difference(
 
 
 def _is_since(stat: Sequence[int] | None, since: int) -> bool:
-    """Whether a file was changed at that time or later."""
+    """True if a file was changed at that time or later."""
     return stat is not None and stat[2] >= since
 
 
@@ -161,7 +161,8 @@ def _kept(root: Path) -> Path:
 
 
 def _command(root: Path, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[Any]:
-    """What is built, where, and by whom."""
+    """Identify a command: the workspace, its arguments, its place, and the Python and machine that
+    run it."""
     path = dict(env).get("PATH", "").split(os.pathsep)
     place = None if all(map(os.path.isabs, path)) else str(cwd)
     who = [sys.executable, sys.version, os.uname().sysname, os.uname().machine]

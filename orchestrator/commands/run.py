@@ -160,7 +160,7 @@ def chosen_app(here: Invocation, arguments: argparse.Namespace) -> App:
 
 
 def report_of(ran: RanModel) -> RunReport:
-    """What is printed of a model that ran."""
+    """Return the printed report of a model that ran."""
     return RunReport(
         model=ran.subject.name,
         path=str(ran.subject.path),

@@ -52,7 +52,7 @@ def progress_view(quiet: bool, verbose: bool = False) -> View:
 
 
 def assumption(jobs: int, load: Load) -> str:
-    """What a forecast takes for granted: ` with 2 jobs on 2 cores, beside 8 processes`."""
+    """Describe the load that a forecast assumes: ` with 2 jobs on 2 cores, beside 8 processes`."""
     others = round(load.others)
     beside = f", beside {others} process{'' if others == 1 else 'es'}" if others else ""
     return (
