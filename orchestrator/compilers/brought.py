@@ -1,5 +1,5 @@
-"""What a compiler of this machine, or an NDK, reads beside its programs: headers, and the files
-that its linker puts into binaries.
+"""Files that a compiler of this machine, or an NDK, reads beside its programs: headers, and the
+files that its linker puts into binaries.
 
 A distribution's update may replace them and leave the compiler as it is. So their contents are part
 of the compiler's identity: of the headers, those that the C++ standard library and the system

@@ -36,7 +36,7 @@ class LinkerBrokenError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a toolchain can do.
+    """Capabilities of a toolchain.
 
     shared           it links shared libraries
     version_script   its linker hides what a version script does not name (`--version-script`)
@@ -152,7 +152,7 @@ def _shown(argv: Sequence[str]) -> str:
 
 
 def _key(config: ToolchainConfig, driver: Driver, links_shared: bool) -> str:
-    """What the capabilities depend on besides the compiler's identity."""
+    """Key of the capabilities: their inputs besides the compiler's identity."""
     parts = {
         "probes": Path(probes.__file__).read_text(encoding="utf-8"),
         "flags": [config.compile_flags, config.link_flags],

@@ -91,7 +91,8 @@ def searched(
 
 
 def places_of(name: str, path: str | None) -> Iterator[Path]:
-    """Where a program is looked for, in the order of PATH, up to where it is."""
+    """Yield the paths at which a program is looked for, in the order of PATH, up to the first
+    match."""
     folders = [""] if "/" in name else (path or os.defpath).split(os.pathsep)
     for folder in folders:
         place = Path.cwd() / folder / name
@@ -166,7 +167,7 @@ def called_files(cxx: str, cc: str, path: str | None, runner: CommandRunner) -> 
 
 
 def called_by(driver: Driver, path: str | None, runner: CommandRunner) -> Iterator[Path]:
-    """What a driver's programs call, as its identity has it."""
+    """Yield the programs that a driver's commands call, as its identity has them."""
     commands = driver.commands
     files = called_files(commands["cxx"][0], commands["cc"][0], path, runner)
     return (Path(file) for file in files.values())

@@ -1,4 +1,4 @@
-"""What a kind of compiler reports about itself, in a form that all kinds share."""
+"""Facts that a compiler reports about itself, in a form that all kinds of compilers share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLDER: Final = re.compile(r"\$(?:native|zig)(?!\w)")
 
 
 def names_folder(flag: str) -> bool:
-    """Whether a flag names a folder of ours, and so means nothing outside of a build.
+    """True if a flag names a folder of ours, and so means nothing outside of a build.
 
     Any other `$` (`-Wl,-rpath,$ORIGIN`) is the flag's own.
     """

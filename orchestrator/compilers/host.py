@@ -1,4 +1,4 @@
-"""Which of a workspace's toolchains is the host's: its binaries run natively on this machine."""
+"""The host toolchain of a workspace: its binaries run natively on this machine."""
 
 from __future__ import annotations
 

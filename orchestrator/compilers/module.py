@@ -24,10 +24,10 @@ class Declared(Protocol):
 
 
 class Machine(Protocol):
-    """What a search for a compiler needs to know about this machine.
+    """This machine, as a search for a compiler sees it.
 
-    which      the path of a program on PATH, or None
-    is_folder  whether a path is a folder
+    which      returns the path of a program on PATH, or None
+    is_folder  True if a path is a folder
     """
 
     @property
@@ -75,13 +75,13 @@ class CompilerModule(Protocol):
         """
 
     def runs_zig(self, config: ToolchainConfig, machine: Machine) -> bool:
-        """Whether zig compiles here for the toolchain."""
+        """True if zig compiles for the toolchain on this machine."""
 
     def requirements(
         self, toolchains: Sequence[Declared], machine: Machine
     ) -> Iterator[Requirement]:
-        """What it requires on a machine, in addition to the Python package ziglang; also what is
-        optional."""
+        """Yield the toolchains' requirements on a machine besides the Python package ziglang;
+        optional ones too."""
 
     def release_files(self, driver: Driver, runner: CommandRunner) -> Iterator[Path]:
         """The files that say which release was found, besides the programs of the driver."""
@@ -93,4 +93,5 @@ class CompilerModule(Protocol):
         env: Mapping[str, str],
         runner: CommandRunner,
     ) -> Iterator[Path]:
-        """Where it was looked for, there or not: another file there is another compiler."""
+        """Yield the paths at which the compiler was looked for, present or not: a change to one
+        selects another compiler."""

@@ -78,7 +78,8 @@ class Bench:
         return self.judged(library, defined) or {}
 
     def judged(self, library: str, judge: Callable[[Any], T]) -> T | None:
-        """What is found out of a linked ELF file; None of another, and where there is none."""
+        """Return `judge`'s result for a linked ELF file; None if the file is missing or is not
+        ELF."""
         from elftools.common.exceptions import ELFError
         from elftools.elf.elffile import ELFFile
 

@@ -73,7 +73,8 @@ def exported_name(app: str, symbol: str) -> str:
 
 
 def defined_names(data: bytes) -> Iterator[str]:
-    """What an unstripped little-endian ELF file defines, in `.symtab`, local names too."""
+    """Yield the symbols that an unstripped little-endian ELF file defines in `.symtab`, local ones
+    too."""
     wide = data[4] == 2
     at, size, count = (
         (*struct.unpack_from("<Q", data, 40), *struct.unpack_from("<HH", data, 58))
@@ -95,7 +96,8 @@ def defined_names(data: bytes) -> Iterator[str]:
 
 
 def archive_names(data: bytes) -> frozenset[str]:
-    """What the members of an archive define, by its own table (`ar`, the member `/`)."""
+    """Return the symbols that an archive's members define, by its symbol table (`ar`, the member
+    `/`)."""
     if data[:8] != b"!<arch>\n" or data[8:10] != b"/ ":
         return frozenset()
     size = int(data[56:66])
@@ -179,7 +181,7 @@ def known_texts(
 
 
 def linker_words(said: str, command: list[str], env: Mapping[str, str]) -> list[str] | None:
-    """How zig called its linker, from what it said; None where it said nothing of it."""
+    """Return the command line of zig's linker from zig's verbose output; None if it shows none."""
     lines = [line for line in said.splitlines() if line.startswith(_LINKER)]
     if not lines:
         return None

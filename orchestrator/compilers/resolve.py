@@ -54,13 +54,14 @@ class ResolvedToolchain:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """What it can do. Raises CompilerBrokenError, LinkerBrokenError."""
+        """Capabilities of the toolchain. Raises CompilerBrokenError, LinkerBrokenError."""
         return capabilities(
             self.config, self.driver, self.tools, self.links_shared, self.place, self.runner
         )
 
     def running(self, cache_folder: Path, progress: Callable[[str], None]) -> Running:
-        """How its binaries run here; an emulator is fetched where the machine has none."""
+        """Return how binaries of the toolchain run here; fetches an emulator if the machine has
+        none."""
         return find_running(self.config, self.tools, cache_folder, progress, self.runner)
 
     @property
@@ -99,17 +100,17 @@ class ResolvedToolchain:
 
     @property
     def for_release(self) -> bool:
-        """Whether what it makes may be shipped."""
+        """True if its output may be shipped."""
         return self.driver.stub is None
 
     @property
     def links_shared(self) -> bool:
-        """Whether variants are shared libraries; other platforms' apps link static archives."""
+        """True if variants are shared libraries; apps of other platforms link static archives."""
         return isinstance(PLATFORMS[self.config.system].library, SharedLibrary)
 
     @property
     def relocates_itself(self) -> bool:
-        """Whether shared libraries relocate themselves."""
+        """True if shared libraries relocate themselves."""
         library = PLATFORMS[self.config.system].library
         itself = isinstance(library, SharedLibrary) and library.relocated == "by itself"
         return itself and self.capabilities.self_relocate

@@ -1,4 +1,4 @@
-"""How a toolchain's binaries run on this machine: directly, under an emulator, or not at all.
+"""Execution of a toolchain's binaries on this machine: directly, under an emulator, or not at all.
 
 Contract: probed, never assumed. A program that needs its own shared library is linked and run,
 first directly (the machine's own ABI, or a kernel with the emulator registered), then with the

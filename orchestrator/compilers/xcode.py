@@ -78,7 +78,7 @@ def find(
 
 
 def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
-    """Where there is no Xcode."""
+    """True if there is no Xcode."""
     return machine.which("xcrun") is None
 
 
@@ -89,7 +89,7 @@ def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[R
 
 
 def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
-    """What the SDK says of itself; zig's where it compiles."""
+    """Yield the files that identify the SDK's release; zig's files if zig compiles."""
     if driver.zig is not None:
         yield from zig.release_files(driver, runner)
         return
@@ -106,7 +106,7 @@ def searched(
 
 
 def _library(config: ToolchainConfig) -> StaticLibrary:
-    """What an app of the toolchain's platform links: Xcode builds for no other."""
+    """The static library of the toolchain's platform: Xcode builds for no other."""
     library = PLATFORMS[config.system].library
     assert isinstance(library, StaticLibrary)
     return library

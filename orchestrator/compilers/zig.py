@@ -171,7 +171,7 @@ def seen_through(cache: Path, folder: Path) -> Path:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, or the folder itself."""
+    """True if files can be created in a folder, or the folder itself can."""
     here = next(path for path in (folder, *folder.parents) if path.exists())
     return os.access(here, os.W_OK)
 

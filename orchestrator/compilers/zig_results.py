@@ -1,18 +1,17 @@
-"""What zig keeps of its own work and links again: compared with digests before each link.
+"""Libraries that zig builds for itself and links again: compared with digests before each link.
 
 zig builds the libraries that every program of a target needs (compiler-rt, libunwind, libc's static
-part, start files) at the target's first link, into `o/<digest of what it is made of>/` of its
-cache, and never reads them again to see whether they are as they were. A file that was damaged
-since would be linked, and one that is missing ends the link. So the digest of each is noted once a
-build has ended, and where one is another one now, zig is made to build them again: in another
-cache, where other builds may be using this one (`zig.leave_zig_cache`), or else in this one, which
-it does once its manifests (`h/`) are gone.
+part, start files) at the target's first link, into `o/<digest of its inputs>/` of its cache, and
+never checks them again. A file that was damaged since would be linked, and a missing one ends the
+link. So the digest of each is recorded at the end of a build, and if one differs, zig is made to
+build them again: in another cache, if other builds may be using this one (`zig.leave_zig_cache`),
+else in this one, which zig does once its manifests (`h/`) are gone.
 
-zig fills `o/` in place. So nothing is noted while any zig is at work in the cache, which its locks
-on manifests tell, nor what is younger than a minute.
+zig fills `o/` in place. So nothing is recorded while any zig is at work in the cache, which its
+locks on manifests show, nor any file younger than a minute.
 
-Trap: what zig builds again may be other bytes (`crt1.o` names the folder that zig was called in).
-So nothing is taken away that zig may have to build again, but where all of it is.
+Trap: files that zig builds again may have other bytes (`crt1.o` names the folder in which zig was
+called). So a file that zig may have to build again is removed only together with all others.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def note_results(folder: Path) -> None:
 
 
 def _at_work(folder: Path) -> bool:
-    """Whether a zig is making something: it holds the manifest's lock alone until it is done
+    """True if a zig process is building: it holds its manifest's exclusive lock until it is done
     (lib/std/Build/Cache.zig, `Manifest.hit`)."""
     return any(is_held(manifest) for manifest in folder.glob(f"{_MANIFESTS}/*"))
 
@@ -119,7 +118,7 @@ def _write(folder: Path, results: Mapping[str, str]) -> None:
 
 
 def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Of those that can be read."""
+    """Return the sha256 of each file that can be read."""
     ordered = sorted(names)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         digests = pool.map(lambda name: readable_sha256(folder / name), ordered)

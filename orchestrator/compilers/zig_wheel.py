@@ -1,4 +1,4 @@
-"""Which zig is installed: identified by the content of its wheel, not by its version string.
+"""The installed zig, identified by the content of its wheel, not by its version string.
 
 An installed wheel lists its files with their sha256 (`RECORD`; packaging.python.org, "Recording
 installed projects"). The digest of that list, of the files in the package alone, is the same
@@ -49,7 +49,7 @@ class Wheel:
 
     @property
     def identity(self) -> str:
-        """What tells its objects from those of any other."""
+        """Text that distinguishes this zig's objects from those of any other."""
         return f"{_PACKAGE} {self.version}, sha256 {self.digest}"
 
 
@@ -125,7 +125,7 @@ def _files(record: Path) -> dict[str, str]:
 
 
 def _state(path: Path) -> list[int]:
-    """What changes whenever a file changes; empty if there is no file.
+    """Return numbers that change whenever a file changes; empty if there is no file.
 
     It has two timestamps, since the modification time can be set back.
     """
