@@ -159,8 +159,8 @@ def swift_function(model: ModelFact) -> Fit:
 
 
 def is_called_in_swift(model: ModelFact) -> bool:
-    """Whether the model's call is known, and takes no tensors of half precision: Swift's API makes
-    none."""
+    """True if the model's call is known and takes no half-precision tensors, which Swift's API
+    cannot make."""
     return model.call is not None and all(map(_swift_can, model.call.arguments))
 
 

@@ -72,7 +72,7 @@ def read_delivery(folder: Path) -> Delivery:
 
 
 def _problem(manifest: Manifest, path: str, file: File) -> str | None:
-    """What is wrong with a file, or nothing."""
+    """Describe the fault of a file; None if it is as the manifest has it."""
     fact = manifest.files.get(path)
     if fact is None:
         return f"{path} is not in the manifest"

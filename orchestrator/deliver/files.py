@@ -305,14 +305,15 @@ def _own(
 
 
 def folder_digest(folder: Path) -> str:
-    """Of all files of a folder that we wrote, but the marker: their paths and digests."""
+    """Digest of the paths and contents of all files in a folder that we wrote, without the
+    marker."""
     names = sorted(name for name in files_below(folder) if name != MARKER)
     lines = "".join(f"{sha256_of(folder / name)}  {name}\n" for name in names)
     return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
 
 def read_record(record: Path) -> dict[str, dict[str, str]]:
-    """What a `RECORD` says: file name -> made_of, sha256, before, slot; nothing where damaged."""
+    """Read a `RECORD`: file name -> made_of, sha256, before, slot; empty if it is damaged."""
     try:
         seen = read_json(record)
     except (OSError, ValueError):

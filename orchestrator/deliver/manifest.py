@@ -80,14 +80,14 @@ class ModelFact(_Fact):
 
 
 class SelectionFact(_Fact):
-    """What was selected: operators, dtypes by kernel tag, custom classes, build features.
+    """Selected operators, dtypes by kernel tag, custom classes, build features.
 
-    From it follows which other models the library runs (`select/fits.py`). `*` stands for all.
+    They decide which other models the library runs (`select/fits.py`). `*` stands for all.
 
     root_operators      those that its models name, or its app adds; None in manifests from before
     resolved_operators  those that only code calls: they are in the library, and no model can name
-                        them; None likewise
-    backends            the dispatch keys whose kernels count; empty likewise
+                        them; None in manifests from before
+    backends            dispatch keys whose kernels count; empty in manifests from before
     """
 
     operators: Operators
@@ -153,8 +153,8 @@ class AndroidFact(_Fact):
 
 
 class ToolchainFact(_Fact):
-    """What compiled it: `zig`, `0.17.0`. `cxx_library` is what an app that links the archives must
-    be built with; `target` is zig's."""
+    """Compiler of the library: `zig`, `0.17.0`. An app that links the archives must be built with
+    `cxx_library`; `target` is zig's."""
 
     compiler: str
     version: str = Field(min_length=1)
@@ -165,11 +165,11 @@ class ToolchainFact(_Fact):
 
 
 class SourceFact(_Fact):
-    """What a part was compiled from, which identifies it whatever its name and version are.
+    """Sources of a part, which identify it better than its name and version.
 
     sha256  of the one file; of several, of the lines that `sha256sum` prints for them in the order
             of their paths (source/tree.py)
-    files   globs of the files, relative to the part's own folder; none: a whole pinned tree
+    files   globs of the files, relative to the part's folder; none: a whole pinned tree
     """
 
     sha256: str
@@ -213,7 +213,7 @@ class LibraryFact(_Fact):
 
     @property
     def is_static(self) -> bool:
-        """Whether the library is a static archive, as for iOS: it has no soname."""
+        """True if the library is a static archive, as for iOS: it has no soname."""
         return self.soname is None
 
 

@@ -1,4 +1,4 @@
-"""Which files in `dist/<app>/packages/` are ours, and which package each belongs to.
+"""Ownership of files in `dist/<app>/packages/`: the files that are ours, and the package of each.
 
 Contract: `write_package` lists the files that it writes in `RECORD`. Here entries get a slot: the
 kind of package and its variant (`deb linux-x86_64`). Only listed files that have not changed since

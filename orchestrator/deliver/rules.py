@@ -51,6 +51,6 @@ def shared_library_rules(
 def static_library_rules(
     manifest: Manifest, header: str, *, minimum: str, canaries: bool = False
 ) -> MachoRules:
-    """Those of every member of a static library; `minimum` is the least version of the system."""
+    """Rules for every member of a static library; `minimum` is the least version of the system."""
     exports = api_functions(header)
     return MachoRules(manifest.system, manifest.processor, minimum, exports, canaries)

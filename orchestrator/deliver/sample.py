@@ -152,7 +152,7 @@ def parameters(model: ModelFact, call: Call) -> list[str]:
 
 
 def returns_a_tensor(model: ModelFact, call: Call) -> bool:
-    """Whether the called method is known to return one tensor."""
+    """True if the called method is known to return one tensor."""
     return any(m.name == call.method and m.returns == ("Tensor",) for m in model.methods)
 
 

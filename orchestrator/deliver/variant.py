@@ -339,7 +339,7 @@ def _part(path: Path) -> Iterator[None]:
 
 
 def _is_there(folder: Path, files: Iterable[File], manifest: Manifest) -> bool:
-    """Whether the folder holds these very files and no others: contents and modes."""
+    """True if the folder holds these very files and no others: same contents and modes."""
     wanted = {file.path: file for file in files}
     digests = {path: fact.sha256 for path, fact in manifest.files.items()}
     digests[MANIFEST] = wanted[MANIFEST].sha256()
