@@ -138,11 +138,12 @@ class BazelVariant:
 
 @dataclass(frozen=True)
 class BazelWorkspace:
-    """What to write.
+    """Contents of a Bazel workspace.
 
-    texts    path -> text; those of `programs` are executable
-    folders  names of folders to put below `sources/`, whole
-    cached   files and folders of the user's cache to put below `sources/cache/`
+    texts     path -> text
+    programs  paths of the executable texts
+    folders   names of folders to put below `sources/`, whole
+    cached    files and folders of the user's cache to put below `sources/cache/`
     """
 
     texts: Mapping[str, str]
@@ -190,7 +191,7 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Group:
-    """What a variant delivers, as one target."""
+    """Delivered files of a variant, as one target."""
 
     package: str
     name: str
@@ -450,7 +451,7 @@ def _packages(targets: Iterable[_Target | _Group]) -> dict[str, str]:
 
 
 def _exports(names: Iterable[str]) -> str:
-    """What other packages may name of this one's files."""
+    """Return the `exports_files` of a package: its files that other packages may name."""
     inner = "".join(f"    {_string(name)},\n" for name in sorted(names))
     return f"exports_files([\n{inner}])\n"
 

@@ -98,7 +98,7 @@ def require_launcher(command: Sequence[str], path: str | None, place: Place) -> 
 
 
 def _known(command: Sequence[str]) -> list[_Variables]:
-    """Of every word of the command, since one may run another: `nice ccache`."""
+    """Find the launchers in the command: any word may be one, as in `nice ccache`."""
     names = (PurePath(word).name for word in command)
     return [_LAUNCHERS[name] for name in names if name in _LAUNCHERS]
 

@@ -1,4 +1,4 @@
-"""What ninja is doing, and the remaining time: read from ninja's own status lines.
+"""Running actions and the remaining time of a build, read from ninja's status lines.
 
 Contract: pure but for the clock, which is passed in. ninja runs with `NINJA_STATUS` set to
 `STATUS_FORMAT`. On a pipe it reports each action's end; on a pseudo terminal (`TERM` not `dumb`)
@@ -63,7 +63,7 @@ class NinjaStream:
         return [line for line in lines if line]
 
     def end(self) -> list[str]:
-        """What is left at the end of ninja's output: one line without an end, or none."""
+        """Return the rest at the end of ninja's output: one line without a line end, or none."""
         rest, self._rest = self._rest, b""
         return [rest.decode("utf-8", errors="replace")] if rest else []
 
@@ -197,7 +197,7 @@ class Progress:
         )
 
     def _name(self, description: str) -> str:
-        """What the costs call an action."""
+        """Return the name that an action has in the costs."""
         return description if description in self._means else description.partition(" ")[0]
 
     def _cost(self, description: str) -> float:

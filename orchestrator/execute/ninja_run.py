@@ -29,7 +29,7 @@ class ActionFailedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class NinjaResult:
-    """What ninja did: actions run, and what failed (output path -> its text)."""
+    """Result of a ninja run: number of actions, and failures (output path -> text)."""
 
     actions: int
     failures: Mapping[str, str]
