@@ -142,8 +142,8 @@ def _resized(tensors: Sequence[torch.Tensor], made: Callable[..., Call]) -> Iter
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave; its arguments afterwards count too. `error` is set where it raised, and
-    `place` where that was in the module's own source."""
+    """Result of a call; its arguments afterwards count too. `error` is set if it raised, and
+    `place` if that was in the module's own source."""
 
     value: Any = None
     error: str = ""
@@ -151,9 +151,9 @@ class Outcome:
 
 
 def run(invoke: Invoke, call: Call, spoil: bool = False) -> Outcome:
-    """What a call gives; each begins with the same random numbers.
+    """Run a call; each run starts with the same random seed.
 
-    spoil  whether whoever called writes to the result then
+    spoil  True to write to the result afterwards, as a caller may
     """
     args = copied(call.args)
     torch.manual_seed(7)
@@ -192,8 +192,8 @@ class Difference:
         self.bad = self.bad or f"{path}: {what}"
 
     def is_rounding(self, path: str, error: float) -> bool:
-        """Whether a small difference is like the rounding error of the module itself, which may
-        have been lucky."""
+        """True if a small difference is like the rounding error of the module itself, which may
+        have been small by luck."""
         return self.small[path][0] <= LUCK * error
 
 
@@ -294,7 +294,7 @@ def _told(
 
 
 def _steps(tensor: torch.Tensor) -> str:
-    """How the integers of a quantised tensor are read."""
+    """Describe the quantisation of a tensor: scales and zero points."""
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return f"steps of {tensor.q_scale()!r} from {tensor.q_zero_point()}"
     scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
@@ -309,7 +309,8 @@ def lite(data: bytes) -> Invoke:
 
 
 def is_flat(value: Any) -> bool:
-    """Whether all tensors of real numbers in a result are one number each, and some are longer."""
+    """True if each floating-point tensor in a result has one value throughout, and some have
+    several elements."""
     found = [one for one in tensors_of(value) if one.is_floating_point() and one.numel()]
     return any(one.numel() > 1 for one in found) and all(
         bool((one == one.flatten()[0]).all()) for one in found
@@ -325,14 +326,14 @@ def compared(
     refuses: Callable[[str], bool] = lambda error: False,
     remembers: bool = True,
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """What each call gave in all, and the first one that is wrong.
+    """Compare each call of two models. Returns a row for each call, and the first wrong one.
 
-    right      makes what is right, each time with a state of its own
-    made       makes what is to be like it
-    in_double  makes what is right in float64, which tells what is a rounding error
-    refuses    whether an error is a check of what was made: such sizes it does not take
-    remembers  whether a call may leave something to the next one: one that fails may have done half
-               of its work, so the models begin anew
+    right      makes the original, each time with a state of its own
+    made       makes the model that is compared with it
+    in_double  makes the original in float64, which shows rounding errors
+    refuses    True for an error that is a check of the made model: it does not take such sizes
+    remembers  True if a call may leave state for the next one: one that fails may have done half of
+               its work, so the models begin anew
     """
     models = (right(), right(), made())
     rows, wrong = [], None
@@ -381,9 +382,10 @@ def _first_line(error: str) -> str:
 
 
 def _small(difference: Difference, expected: Any, exactly: Outcome) -> tuple[str, bool]:
-    """What of small numbers differs by more than they would by rounding; and whether nobody knows.
+    """Judge small numbers that differ. Returns a difference that is larger than rounding, as text;
+    and True if that is unknown.
 
-    exactly  what the call gives in float64
+    exactly  the outcome of the call in float64
     """
     if exactly.error:
         return "", True
@@ -417,7 +419,7 @@ def rounding(value: Any, exact: Any, path: str) -> dict[str, float]:
 
 
 def _last_in_double(make: Make | None, calls: Sequence[Call]) -> Outcome:
-    """What the last call gives in float64, after the others."""
+    """Run the calls in float64, in order; return the outcome of the last one."""
     try:
         invoke = make() if make else None
     except Exception as error:
@@ -435,7 +437,8 @@ def _doubled(call: Call) -> Call:
 
 
 def least_times(models: Sequence[Invoke], calls: Sequence[Call]) -> list[float]:
-    """Of each model the sum of its calls' least CPU times, in microseconds; models take turns."""
+    """Return for each model the sum of its calls' least CPU times, in microseconds; models take
+    turns."""
     least = [[float("inf")] * len(calls) for _ in models]
     end, (fewest, most) = time.monotonic() + _TIMED_SECONDS, _ROUNDS
     for number in range(most):

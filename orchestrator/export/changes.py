@@ -21,12 +21,13 @@ _CHANGES_LISTS = re.compile(
 
 
 def is_list(value: Value) -> bool:
-    """Whether a value is a list of the inputs of its node, and stays so."""
+    """True if a value is a list that its node makes of inputs, and nothing changes it
+    afterwards."""
     return value.node().kind() == "prim::ListConstruct" and stays(value)
 
 
 def stays(value: Value) -> bool:
-    """Whether nothing changes a list, nor holds it."""
+    """True if no operator changes a list, or stores it."""
     return all(
         use.user.kind().startswith("aten::") and not _CHANGES_LISTS.fullmatch(use.user.kind())
         for use in value.uses()
@@ -34,7 +35,7 @@ def stays(value: Value) -> bool:
 
 
 def known(value: Value) -> bool:
-    """Whether `plain` says what a value is."""
+    """True if `plain` can give the value."""
     if is_list(value):
         return all(is_constant(one) for one in value.node().inputs())
     return is_constant(value)

@@ -20,13 +20,13 @@ from orchestrator.export.sequences import (
 
 @dataclass(frozen=True)
 class Comparing:
-    """What is called.
+    """Comparison of models with the module that they were made of.
 
     module      in TorchScript
     own         the calls that it comes with
     tolerances  dtype -> relative, absolute
-    sizes       whether calls of other sizes are compared, too
-    refuses     whether an error is a check of what was made
+    sizes       True to compare calls of other sizes, too
+    refuses     True for an error that is a check of the made model
     """
 
     module: Any

@@ -1,7 +1,7 @@
-"""What operators are lowered to: functions for TorchScript, in operators of PyTorch 1.13.1.
+"""Decompositions of operators: functions for TorchScript, in operators of PyTorch 1.13.1.
 
-Each takes its operator's arguments, with their types; `lowering_table.py` says which is whose.
-Branches on what a model's call has as a constant are gone after the conversion.
+Each takes its operator's arguments, with their types; `lowering_table.py` maps operators to them.
+Branches on arguments that are constants in a model's call are gone after the conversion.
 """
 
 from __future__ import annotations
@@ -212,10 +212,10 @@ def prelu_kernel(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def is_all_true(input: torch.Tensor) -> torch.Tensor:
-    """Of a tensor of bools."""
+    """Return `all` of a tensor of bools."""
     return input.all()
 
 
 def is_any_true(input: torch.Tensor) -> torch.Tensor:
-    """Of a tensor of bools."""
+    """Return `any` of a tensor of bools."""
     return input.any()

@@ -102,7 +102,7 @@ class _Emitter:
     # --- values ---
 
     def _value(self, given: Any, kind: Any = None) -> Value:
-        """Of what a call is given; kind: the argument's type."""
+        """Return the graph's value for an argument of a call; kind: the argument's type."""
         if isinstance(given, torch.fx.Node):
             return self.values[given]
         if kind is not None and kind.kind() == "OptionalType" and given is not None:
@@ -229,11 +229,11 @@ class _Emitter:
             node.copyMetadata(self.step)
 
     def _reshapes(self, node: Any, target: Any) -> bool:
-        """Whether a view may be of what does not lie in memory as it did in the trace."""
+        """True if a view may be of a tensor that does not lie in memory as it did in the trace."""
         return self.reshapes or target is not _ATEN.view.default
 
     def _is_idle(self, node: Any, target: Any) -> bool:
-        """Whether it is a copy that the only one who reads it makes anyway."""
+        """True if it is a copy that its only user makes anyway."""
         if target is not _ATEN.clone.default or len(node.users) != 1:
             return False
         user = next(iter(node.users))
@@ -250,7 +250,7 @@ class _Emitter:
         return self._operator(_ATEN.permute.default, [node.args[0], order])
 
     def _copied(self, node: Any) -> Value:
-        """What a tensor has after a copy to all of it."""
+        """Emit the value of a tensor after a copy to all of it."""
         to, what = (one.meta["val"] for one in node.args[:2])
         if to.dtype != what.dtype:
             return self._operator(_ATEN.copy.default, _arguments(_ATEN.copy.default, node))
@@ -269,7 +269,7 @@ class _Emitter:
 
 
 def _same_sizes(one: Any, other: Any) -> bool:
-    """Whether two tensors are of the same sizes, whatever their symbols are."""
+    """True if two tensors have the same sizes; symbolic sizes are compared as text."""
     if one.dim() != other.dim():
         return False
     return all(str(left) == str(right) for left, right in zip(one.shape, other.shape, strict=True))

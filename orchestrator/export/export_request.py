@@ -76,7 +76,7 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
 
 
 def _found(name: str, kind: str) -> Any:
-    """What `package:attribute` names. Raises Refused of this kind."""
+    """Import the object that `package:attribute` names. Raises Refused of this kind."""
     package, _, attribute = name.partition(":")
     try:
         found: Any = importlib.import_module(package)

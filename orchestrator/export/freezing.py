@@ -87,7 +87,8 @@ def is_mark(node: Node) -> bool:
 
 
 def given(graph: Graph) -> Iterator[Value]:
-    """What others get to see."""
+    """Yield the values that code outside of the graph can see: its outputs, and inputs of
+    attributes, containers and calls."""
     yield from graph.outputs()
     for node in nodes(graph):
         if _GIVES.fullmatch(node.kind()):
@@ -129,7 +130,7 @@ def _made_by(node: Node) -> Iterator[Value]:
 
 @cache
 def _new(schema: str) -> tuple[bool, ...]:
-    """Of each result, whether it is memory of its own."""
+    """Return for each result of a schema: True if it is new memory, no alias of an argument."""
     try:
         returns = torch._C.parse_schema(schema).returns
     except RuntimeError:

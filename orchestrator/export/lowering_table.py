@@ -18,7 +18,7 @@ _ALL: Final = ("1.13.1", "2.6.0")
 
 @dataclass(frozen=True)
 class Lowering:
-    """How an operator is lowered.
+    """Lowering of an operator.
 
     becomes  the function's name
     lacking  the supported PyTorch versions that do not have the operator

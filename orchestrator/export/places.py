@@ -19,7 +19,7 @@ _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 
 def is_torchs(file: str) -> bool:
-    """Whether a file belongs to torch, to what exports with it, or is none."""
+    """True if a file belongs to torch or to our exporter, or is no file."""
     return file.startswith((_TORCH, _OURS, "<"))
 
 
@@ -47,13 +47,13 @@ def place_of_error(error: BaseException) -> dict[str, Any]:
 
 
 def place_of_function(function: Any) -> dict[str, Any]:
-    """Where a function begins."""
+    """Return the place where a function begins."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return {} if code is None else _facts(code.co_filename, code.co_firstlineno)
 
 
 def place_of_assignment(its: type, name: str) -> dict[str, Any]:
-    """Where a class sets an attribute of its own, last."""
+    """Return the place where a class last assigns an attribute."""
     try:
         lines, first = inspect.getsourcelines(its)
     except (OSError, TypeError):

@@ -56,7 +56,7 @@ Constant = tuple[int, int | None]
 
 @dataclass
 class Step:
-    """What is being run: the node, and what of its source is known."""
+    """The node that is being run, for messages."""
 
     node: Node = None
 
@@ -270,7 +270,7 @@ _MOST_ROUNDS = 1000
 
 @cache
 def _kinds(overload: Any) -> tuple[tuple[str, bool, str], ...]:
-    """Of each argument: its name, whether it goes by name alone, and its enumeration."""
+    """Return for each argument: its name, True if it is keyword-only, and its enumeration."""
     made = []
     for one in overload._schema.arguments:
         text = str(one.real_type)
@@ -293,7 +293,7 @@ def bound(overload: Any, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[s
 
 
 def _draws(overload: Any, inputs: Sequence[Any]) -> bool:
-    """Whether a call with dropout draws random numbers: not outside of training."""
+    """True if a call with dropout draws random numbers: never outside of training."""
     names = [one.name for one in overload._schema.arguments]
     given = dict(zip(names, inputs, strict=False))
     return not (given.get("train") is False or given.get("dropout_p") == 0)

@@ -292,8 +292,8 @@ def export_program(
 
 @dataclass(frozen=True)
 class _How:
-    """How a model is saved: as `export` has it. canonical: whether it is rewritten; sizes: whether
-    other sizes are compared."""
+    """Options for saving a model, as in `export`. canonical: True to rewrite it; sizes: True to
+    compare calls of other sizes."""
 
     name: str
     canonical: bool

@@ -37,7 +37,7 @@ class Step:
 
 
 def remembers(module: Any, methods: Sequence[str]) -> bool:
-    """Whether a TorchScript module sets an attribute, or writes to one."""
+    """True if a TorchScript module sets an attribute, or writes to one."""
     for graph in inlined(module, methods):
         aliases = graph.alias_db()
         for node in nodes(graph):
@@ -63,9 +63,9 @@ def without_arguments(module: Any, methods: Sequence[str], calls: Sequence[Call]
 def compared_in_sequences(
     right: Make, made: Make, calls: Sequence[Call], remembers: bool, comparison: Comparison
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """What each sequence gave, and the first call that is wrong, as `calls.compared` tells it.
+    """Compare sequences of calls. Returns rows and the first wrong call, as `calls.compared` does.
 
-    remembers  whether orders of the calls matter; otherwise each is made twice, and no row tells it
+    remembers  True if the order of calls matters; otherwise each is made twice, without rows
     """
     used = [call for call in calls if call.index < _OF_A_METHOD]
     if not remembers:

@@ -1,8 +1,8 @@
-"""What a graph says of the sizes of its tensors, whatever its inputs are.
+"""Sizes of a graph's tensors that hold for all inputs.
 
 Forward through the graph, branch by branch: a weight's sizes are known, an operator's result has
-sizes that follow from its arguments', and an operator that only takes some ranks tells the rank of
-what it was given. After a check that raises, what it asked for holds. Nothing is known of an input.
+sizes that follow from its arguments', and an operator that takes only some ranks shows the rank of
+its argument. After a check that raises, its condition holds. Nothing is known of an input.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Shape:
 
     @property
     def rank(self) -> int | None:
-        """How many dimensions there are, if that is known."""
+        """Number of dimensions; None if it is not known."""
         return self.least if self.least == self.most else None
 
     def place(self, dim: int) -> int | None:
@@ -88,7 +88,7 @@ def _all(sizes: Sequence[Size]) -> Shape:
 
 
 def _joined(one: Shape, other: Shape) -> Shape:
-    """What holds of a tensor that is one or the other."""
+    """Return the facts that hold for both shapes: of a tensor that is one or the other."""
     ends = list[Size]()
     for left, right in zip(reversed(one.ends), reversed(other.ends), strict=False):
         ends.insert(0, left if left == right else None)
@@ -173,7 +173,7 @@ _UNEQUAL = ("aten::ne.int", "aten::__isnot__")
 
 
 class Facts:
-    """What is known where a node stands: shapes of the tensors that were made before."""
+    """Facts that hold at a node: shapes of the tensors that were made before."""
 
     def __init__(self, shapes: dict[int, Shape] | None = None) -> None:
         self.shapes: dict[int, Shape] = {} if shapes is None else shapes
@@ -183,7 +183,7 @@ class Facts:
         return Facts(dict(self.shapes))
 
     def of(self, value: Value) -> Shape:
-        """What is known of a tensor."""
+        """Return the known shape of a tensor."""
         if is_constant(value):
             tensor = value.toIValue()
             return _all(tuple(tensor.shape)) if isinstance(tensor, torch.Tensor) else UNKNOWN
@@ -214,7 +214,7 @@ class Facts:
         return None
 
     def _asked(self, node: Node) -> Size:
-        """What a call of `size` with a dimension gives."""
+        """Return the size that a call of `size` with a dimension gives, if known."""
         tensor, dim = node.inputs()
         return self.of(tensor).at(plain(dim)) if is_constant(dim) else None
 
@@ -448,7 +448,7 @@ def _step(node: Node, facts: Facts) -> None:
 
 
 def _asks(kind: str, given: Sequence[Value], facts: Facts) -> Iterator[tuple[Value, int, int]]:
-    """Of arguments, how many dimensions they have if the operator took them."""
+    """Yield arguments with the least and largest number of dimensions that the operator takes."""
     match kind.removeprefix("aten::"):
         case "size" | "select" | "slice" if _has_dimension(given):
             dim = plain(given[1])
@@ -468,13 +468,13 @@ def _asks(kind: str, given: Sequence[Value], facts: Facts) -> Iterator[tuple[Val
 
 
 def _has_dimension(given: Sequence[Value]) -> bool:
-    """Whether it is a call for a known dimension of a tensor; lists have slices too."""
+    """True if it is a call on a tensor with a constant dimension; lists have slices too."""
     tensor = bool(given) and given[0].type().kind() == "TensorType"
     return tensor and len(given) > 1 and is_constant(given[1]) and type(plain(given[1])) is int
 
 
 def _gives(node: Node, kind: str, given: Sequence[Value], facts: Facts) -> list[Shape]:
-    """Of results, what is known; fewer where nothing is."""
+    """Return the known shapes of the results; fewer if nothing is known of the others."""
     if kind == "prim::ListUnpack":
         return _unpacked(node, facts)
     if kind == "prim::NumToTensor":
@@ -517,7 +517,8 @@ _PARTS = ("aten::unbind.int", "aten::split.Tensor", "aten::chunk", *_BY_SIZES)
 
 
 def part_sizes(node: Node, count: int, facts: Facts) -> list[Size]:
-    """How long so many parts are that a `split`, `split_with_sizes` or `chunk` gives."""
+    """Return the lengths of the `count` parts that a `split`, `split_with_sizes` or `chunk` gives;
+    None for an unknown one."""
     tensor, how, dim = node.inputs()
     whole = facts.of(tensor).at(plain(dim)) if is_constant(dim) else None
     nothing: list[Size] = [None] * count
@@ -667,7 +668,7 @@ def _slice(node: Node, given: Sequence[Value], first: Shape, facts: Facts) -> li
 
 
 def is_whole(given: Sequence[Value]) -> bool:
-    """Whether the arguments of a slice ask for all of a dimension."""
+    """True if the arguments of a slice ask for all of a dimension."""
     _, _, start, end, step = given
     return (
         all(is_constant(one) for one in (start, end, step))

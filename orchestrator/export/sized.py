@@ -26,16 +26,16 @@ Note = Callable[[str, str, tuple[str, ...], str], None]
 
 @dataclass(frozen=True)
 class SizedRule:
-    """What takes the place of calls of `operators`, where it is known to be the same.
+    """A rewrite of calls of `operators`, made where it is known to give the same.
 
-    becomes  the operators that do
+    becomes  the operators that take their place
     why      for people
-    make     says it of a node; None where it cannot
-    whole    only where no call of `operators` is left in the model, or it has `becomes` already
-    pure     only where nothing is written to in place: a tensor becomes another that shares memory,
-             or does no more
-    plain    not where a model has quantised tensors, which have kernels of their own
-    loose    only where nothing asks how a tensor lies in memory, which may change
+    make     returns the rewrite of a node; None if it cannot be rewritten
+    whole    only if no call of `operators` is left in the model, or it has `becomes` already
+    pure     only if nothing is written to in place: a tensor becomes another that shares memory, or
+             no longer does
+    plain    not if a model has quantised tensors, which have kernels of their own
+    loose    only if nothing asks how a tensor lies in memory, which may change
     """
 
     name: str
@@ -461,7 +461,7 @@ def _all_of_it(node: Node, facts: Facts) -> Make | None:
 
 
 def _not_copied(node: Node, facts: Facts) -> Make | None:
-    """What is made contiguous for a reshape, which copies what it must."""
+    """Remove a `contiguous` before a reshape, which copies if it must."""
     tensor, layout = node.inputs()
     if not _is(layout, 0):
         return None
@@ -508,7 +508,7 @@ def _mean_without(node: Node, facts: Facts) -> Make | None:
 
 
 def _asks(number: Value | None, tensor: Value, place: int) -> bool:
-    """Whether a number is this size of a tensor."""
+    """True if a number is the `size` of a tensor at this dimension."""
     node = None if number is None else number.node()
     return (
         node is not None

@@ -32,15 +32,15 @@ _MOST_ROUNDS = 100
 
 @dataclass(frozen=True)
 class Rule:
-    """What takes the place of calls of `operators`.
+    """A rewrite of calls of `operators`.
 
-    becomes  the operators that do
+    becomes  the operators that take their place
     why      for people
-    change   does it, or returns False where it cannot
-    fits     whether it can: see `pays`
-    pays     "always"; "whole": where no call of `operators` is left in the model; "shared": where
-             the model has `becomes` by now
-    plain    not where a model has quantised tensors, which have kernels of their own
+    change   makes the rewrite, or returns False if it cannot
+    fits     True if it can: see `pays`
+    pays     "always"; "whole": if no call of `operators` is left in the model; "shared": if the
+             model has `becomes` by now
+    plain    not if a model has quantised tensors, which have kernels of their own
     """
 
     name: str
@@ -85,7 +85,7 @@ def _itself(at: Change, old: list[Value]) -> bool:
 
 
 def _is(number: int, *values: Any) -> Callable[[list[Value]], bool]:
-    """Whether an argument is known to be one of these, and of their type."""
+    """Return a test: an argument is known, and equals one of these values in value and type."""
 
     def fits(old: list[Value]) -> bool:
         if not known(old[number]):
@@ -164,7 +164,7 @@ def _pad_fits(old: list[Value]) -> bool:
 
 
 def _sized(scales: int) -> Callable[[list[Value]], bool]:
-    """Whether a call is given a size, and no factors."""
+    """Return a test: a call is given a size, and no scale factors."""
     return lambda old: _is(scales, None)(old) and old[1].type().kind() == "ListType"
 
 
@@ -210,7 +210,7 @@ def _split_fits(old: list[Value]) -> bool:
 
 
 def _rows_of(value: Value) -> int:
-    """How long the last dimension of a linear layer's result is; 0: nobody knows."""
+    """Length of the last dimension of a linear layer's result; 0 if unknown."""
     node = value.node()
     if node.kind() != "aten::linear" or not is_constant(node.inputsAt(1)):
         return 0
@@ -228,7 +228,7 @@ def _factor(at: Change, old: list[Value]) -> bool:
 
 
 def _power_of_two(old: list[Value]) -> bool:
-    """Of which the inverse is exact."""
+    """True if the divisor is a power of two, whose inverse is exact."""
     if not is_constant(old[1]) or type(plain(old[1])) not in (int, float):
         return False
     number = float(plain(old[1]))
@@ -646,7 +646,7 @@ class Applied:
         self.calls[key] = self.calls.get(key, 0) + calls
 
     def has(self, operator: str) -> bool:
-        """Whether calls of an operator became others."""
+        """True if calls of an operator were rewritten."""
         return any(old == operator for _, old, _, _ in self.calls)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -849,10 +849,10 @@ class _Blocks:
             self.values.append(value)
 
     def is_private(self, node: Node, aliases: Any) -> bool:
-        """Whether no other value that may be the written one, or hold it, is looked at afterwards.
+        """True if no other value that may share or contain the written memory is read afterwards.
 
-        What a round of a loop wrote is looked at in the next one by the block's own inputs, which
-        get the new value; whatever is from outside of the block is taken for looked at.
+        The next round of a loop reads the written value by the block's own inputs, which get the
+        new value; a value from outside of the block is taken for read.
         """
         written, result = node.inputsAt(0), node.output()
         way = self.ways[written.unique()]
@@ -881,7 +881,8 @@ class _Blocks:
         return not later and any(use.user.isAfter(node) for use in value.uses())
 
     def _encloses(self, node: Node, way: tuple[int, ...]) -> bool:
-        """Whether a block on the way is one of a node's own: its results come after all of it."""
+        """True if one of a node's own blocks is on the way: the node's results come after all of
+        the block."""
         if node.kind() not in ("prim::If", "prim::Loop"):
             return False
         return any(

@@ -1,4 +1,4 @@
-"""How far two results of a model may be apart, by dtype. Imports nothing: see the package."""
+"""Tolerances for two results of a model, by dtype. Imports nothing: see the package."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ _SIZES = ("larger batch", "longer", "more rows")
 
 
 def specialised(error: Refused) -> Refused:
-    """What is told where a trace differs on inputs of another kind than those that were traced."""
+    """Return the error for a trace that differs on inputs of another kind than the traced ones; any
+    other error unchanged."""
     kind = str(error.facts.get("call", "")).partition(", ")[2]
     if error.kind != "differs" or kind not in (EXCLUDED, *OTHER_KINDS):
         return error
@@ -31,11 +32,11 @@ def specialised(error: Refused) -> Refused:
 
 @dataclass
 class Tracing:
-    """How the methods of a model are traced.
+    """Tracing of a model's methods.
 
     own       the calls that it comes with
     original  calls the model itself
-    probes    what tracing found worth comparing
+    probes    calls that tracing found worth comparing
     """
 
     own: Sequence[Call]

@@ -82,10 +82,10 @@ _LIBRARY = "libtorch_orchestrator_leaf"
 
 @dataclass(frozen=True)
 class Guard:
-    """What a trace took for granted.
+    """A condition that a trace assumed.
 
-    by_model  whether the model's own way depends on it: else an operator's, which asks again when
-              it runs
+    by_model  True if the model's own control flow depends on it; else an operator's, which checks
+              it again when it runs
     """
 
     expression: Any
@@ -125,7 +125,7 @@ class _Leaves:
         self.made: dict[Any, Any] = {}
 
     def __call__(self, overload: Any) -> Any:
-        """What to call instead."""
+        """Return the operator to call in place of an overload."""
         base = overload._schema.name.removeprefix("aten::")
         if base not in _LEAVES or overload._schema.is_mutable:
             return overload
@@ -143,7 +143,7 @@ class _Leaves:
         return getattr(getattr(torch.ops, _LIBRARY), name).default
 
     def original(self, target: Any) -> Any:
-        """What was to be called."""
+        """Return the overload that an operator stands for."""
         return next((old for old, new in self.made.items() if new is target), target)
 
 
@@ -213,7 +213,7 @@ def _symbolic(mode: Any, tensor: torch.Tensor, number: int) -> Any:
 
 
 class _Body:
-    """What `make_fx` runs: gives the result's tensors and sizes as a list."""
+    """Function that `make_fx` traces: returns the result's tensors and sizes as a list."""
 
     def __init__(self, graph: Graph, arguments: Sequence[Any], made: Trace, env: Any) -> None:
         self.graph, self.arguments, self.made, self.env = graph, arguments, made, env

@@ -1,4 +1,5 @@
-"""What TorchScript has and a model has not, told with its line before torch tells it without."""
+"""Refusal of TorchScript that no model can have, with its line, before torch refuses it without
+one."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def _name(qualified: str) -> str:
 
 
 def _graphs(module: Any) -> Iterator[Any]:
-    """Those of all methods, also of parts, that anybody may call."""
+    """Yield the graphs of all methods that can be called, those of submodules too."""
     for part in module.modules():
         its = part._c if isinstance(part, torch.jit.ScriptModule) else part
         for name in its._method_names():

@@ -135,7 +135,7 @@ def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def shapes(args: Sequence[Any]) -> list[str]:
-    """Of each argument, dtypes and shapes as text."""
+    """Describe each argument: dtypes and shapes as text."""
 
     def text(value: Any) -> str:
         match value:

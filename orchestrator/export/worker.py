@@ -1,8 +1,8 @@
-"""What the orchestrator starts in torch's Python: makes a model canonical, or exports a module.
+"""Program that the orchestrator starts in torch's Python: makes models canonical, exports modules.
 
-Called as `python -P worker.py <request.json>`. `task` in the request says what to do; `folder` is
-where to write what comes out, `result.json` too: {"error": {"kind", "text", ...}} or what the task
-says. `stage` in the folder says how far it got, for whoever finds it dead.
+Called as `python -P worker.py <request.json>`. `task` in the request names the task; `folder` takes
+the output, `result.json` too: {"error": {"kind", "text", ...}} or the task's result. `stage` in the
+folder names the stage that was reached, for whoever finds it dead.
 
 `canonical`, which makes `canonical.ptl` and `inputs.json`:
 
@@ -13,12 +13,12 @@ declared   the calls to run it with, as the model runner's `--inputs` (native/dr
            for the inputs that are bundled in the file
 pytorch    the version of the runtime that the model is for: operators that it lacks are lowered
 without    names of rewrites that are not to be applied
-timed      whether both models are timed
+timed      true to time both models
 tolerances dtype -> [relative, absolute]
 
-What the result says of a call's inputs is enough to make them again. `program` makes the same of
-a `.pt2`, which was checked (`models/programs.py`): `kind` and `timed` say nothing there, and the
-result has `notes` for people. The third task is `export_request.py`'s.
+The result describes a call's inputs well enough to make them again. `program` makes the same of a
+`.pt2`, which was checked (`models/programs.py`): it ignores `kind` and `timed`, and the result has
+`notes` for people. The third task is `export_request.py`'s.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ _TASKS: Mapping[str, Callable[[Mapping[str, Any], Stage], dict[str, Any]]] = {
 
 
 def result(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a task gives, or {"error": ...}."""
+    """Run a task. Returns its result, or {"error": ...}."""
     from orchestrator.export.refusal import Refused
 
     stage = Stage(Path(request["folder"], "stage"))

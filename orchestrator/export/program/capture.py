@@ -76,7 +76,7 @@ def _method(module: torch.nn.Module, method: str) -> torch.nn.Module:
 
 
 def argument_names(function: Any, example: Example) -> list[str]:
-    """Of a call's arguments, in order."""
+    """Return the names of a call's arguments, in order."""
     given = []
     parameters = list(inspect.signature(function).parameters.values())
     for number in range(len(example.args)):
@@ -268,7 +268,7 @@ def _calls(program: Any) -> Iterator[Any]:
 
 
 def _rule(operator: Any, node: Any) -> Any:
-    """What computes an operator in others."""
+    """Return the decomposition of an operator. Raises Refused if it has none."""
     if operator in decomposition_table:
         return decomposition_table[operator]
     if operator._can_decompose():

@@ -1,8 +1,8 @@
-"""What a program takes for granted of its inputs, as checks at the beginning of a method.
+"""Assumptions of a program about its inputs, as checks at the beginning of a method.
 
-The exporter fixes what the module's own source asked of a size, and leaves the rest open, within
-ranges. A call outside of that stops with a text that names the argument and the size; it computes
-nothing wrong.
+The exporter fixes the conditions on sizes that the module's source asked for, and leaves the rest
+open, within ranges. A call outside of them stops with a text that names the argument and the size;
+it computes nothing wrong.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Fixed:
 
 @dataclass
 class Asked:
-    """What the inputs of a program have to be.
+    """Conditions on the inputs of a program.
 
-    guards   of the module's own source, with their places
-    ranges   symbol -> least and largest, None where there is no limit
-    least    symbol -> the least size that gives right results, where that is known
+    guards   conditions that the module's source asked for, with their places
+    ranges   symbol -> least and largest, None if there is no limit
+    least    symbol -> the least size that gives right results, if that is known
     """
 
     inputs: Sequence[Input]
@@ -84,9 +84,9 @@ class Asked:
 def asked_of(
     program: Any, names: Sequence[str], least: Mapping[str, int], operators: bool = False
 ) -> Asked:
-    """Of an exported program whose user inputs have these names, as torch.export gave it.
+    """Return the conditions of a program of torch.export; names: of its user inputs.
 
-    operators  whether what torch's own operators asked counts
+    operators  True if conditions of torch's operators count
     """
     kept = user_values(program)
     inputs = [Input(name, known) for name, known in zip(names, kept, strict=True)]
@@ -95,7 +95,8 @@ def asked_of(
 
 
 def user_values(program: Any) -> list[Any]:
-    """What an exported program knows of each leaf of its arguments."""
+    """Return for each leaf of an exported program's arguments the value that the program knows of
+    it."""
     held = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
     specs = program.graph_signature.input_specs
     return [held[spec.arg.name] for spec in specs if spec.kind.name == "USER_INPUT"]
@@ -136,8 +137,8 @@ def _guards(values: Sequence[Any], operators: bool) -> Any:
 
 
 def _of_strides(condition: Any) -> bool:
-    """Whether it asks how a tensor lies in memory: only strides count a size of 0 as 1. Kernels
-    ask that again."""
+    """True if a condition asks about a tensor's strides: only strides count a size of 0 as 1.
+    Kernels check that again."""
     return any(sympy.Integer(1) in one.args for one in condition.atoms(Max))
 
 

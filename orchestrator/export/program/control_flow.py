@@ -93,7 +93,8 @@ def _over_rows(
 
 
 def _inside(skipped: int, graph_at: int) -> Hook:
-    """What a graph computes, which is called with all arguments after the first ones."""
+    """Return a hook that emits the subgraph at one argument, called with the arguments after the
+    first `skipped` ones."""
 
     def emit(emitter: Emitter, node: Any) -> list[Any]:
         graph = emitter.given(node.args[graph_at])

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Attribute:
-    """Of a class of modules."""
+    """Attribute of a class of modules."""
 
     owner: type
     name: str

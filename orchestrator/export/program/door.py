@@ -83,7 +83,7 @@ class Entered:
         return ""
 
     def refuses(self, error: str) -> bool:
-        """Whether an error is one of the model's checks."""
+        """True if an error is one of the model's checks."""
         return any(text in error for text in self.texts)
 
 
@@ -157,7 +157,8 @@ def _least(entered: Entered, method: str, comparison: Comparison) -> dict[str, i
 
 
 def _right(entered: Entered, call: Call, comparison: Comparison) -> bool:
-    """Whether a model gives what the module gives, or the module nothing."""
+    """True if a model gives the module's result or refuses the call by a check; also if the module
+    fails."""
     expected = run(entered.eager(), call)
     if expected.error:
         return True
@@ -169,7 +170,7 @@ def _right(entered: Entered, call: Call, comparison: Comparison) -> bool:
 
 
 def _symbols(program: Program) -> dict[str, list[tuple[int, int]]]:
-    """Of open sizes, the places that have it: (leaf, dimension)."""
+    """Return the places of each open size: symbol -> (leaf, dimension)."""
     found: dict[str, list[tuple[int, int]]] = {}
     for number, value in enumerate(user_values(program.exported)):
         for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
@@ -179,7 +180,7 @@ def _symbols(program: Program) -> dict[str, list[tuple[int, int]]]:
 
 
 def _notes(method: str, one: Captured) -> Iterator[str]:
-    """What people should know of a method."""
+    """Yield the notes for people about a method."""
     program = one.program
     prefix = "" if method == "forward" else f"{method}: "
     for name, tree in inputs_of(program):

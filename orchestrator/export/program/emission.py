@@ -148,7 +148,7 @@ class Emitter:
         return made
 
     def given(self, one: Any) -> Any:
-        """What an argument of a node stands for."""
+        """Return the value of a node's argument."""
         if isinstance(one, torch.fx.Node):
             return self.values[one]
         if isinstance(one, list | tuple):
@@ -296,7 +296,7 @@ class Emitter:
         return self.writer.one("aten::to", [made, chosen, False, False, None])
 
     def _copied(self, node: Any) -> Any:
-        """What a tensor has after a copy to all of it."""
+        """Emit the value of a tensor after a copy to all of it."""
         to, what = (one.meta["val"] for one in node.args[:2])
         if to.dtype != what.dtype:
             return self.call(_ATEN.copy.default, node.args, node.kwargs)
@@ -325,7 +325,7 @@ def _at(node: Any) -> Iterator[None]:
 
 
 def _text(node: Any) -> str:
-    """Of a check that the module, or torch.export, makes itself."""
+    """Return the message of a check that the module, or torch.export, makes itself."""
     said = (
         node.args[1] if len(node.args) > 1 and isinstance(node.args[1], str) else "a check failed"
     )
@@ -334,7 +334,7 @@ def _text(node: Any) -> str:
 
 
 def _only_dtype(node: Any) -> bool:
-    """Whether a copy changes the dtype alone, as far as there is more to change here."""
+    """True if a copy changes the dtype alone: its device is the CPU, its layout strided."""
     named = node.kwargs
     return (
         len(node.args) == 1

@@ -143,7 +143,8 @@ def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _items(value: Any) -> Mapping[Any, Any] | None:
-    """What a module, a container or an object of a class of Python's holds; None for others."""
+    """Return the members of a module, a container or an object of a Python class; None for
+    others."""
     if isinstance(value, torch.nn.Module):
         own = {name: one for name, one in vars(value).items() if name not in _OF_MODULES}
         return {**own, **value._buffers, **value._modules}

@@ -37,10 +37,10 @@ _TRIED_IN = 4
 
 @dataclass(frozen=True)
 class Integers:
-    """What became of a program's integers.
+    """Result of replacing a program's quantised operators by int8 kernels.
 
     notes  lines for people
-    slack  how far results may be apart, relative to the largest number of a tensor
+    slack  tolerance of results, relative to the largest number of a tensor
     """
 
     notes: Sequence[str] = ()
@@ -336,7 +336,7 @@ class _Program:
 
 
 def _between(node: Any) -> bool:
-    """Whether an operator computes in float what was integers."""
+    """True if an operator computes in float on dequantised values."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
     if node.target in (_QUANTISE, _DEQUANTISE) or node.target in kernels.EXACT:
@@ -368,7 +368,7 @@ def _shared(graph: Any) -> None:
 
 
 def _constants(core: Any) -> dict[Any, Tensor]:
-    """Of placeholders: the tensors of the model's state that nothing writes."""
+    """Return the placeholders of the model's state that nothing writes, with their tensors."""
     signature = core.graph_signature
     written = set(signature.buffers_to_mutate.values())
     held = {
@@ -428,8 +428,8 @@ class _Run(torch.fx.Interpreter):  # type: ignore[misc]
 
 
 def _slack(core: Any, given: Sequence[Any], results: Sequence[Any]) -> float:
-    """What a step more or less in some of all integers changes in the results, relative to the
-    largest number of each."""
+    """Tolerance of the results: their change if some of all integers are a step off, relative to
+    the largest number of each result."""
     generator = torch.Generator().manual_seed(5)
     largest = 0.0
     for sign in (1, -1):

@@ -38,7 +38,7 @@ EVERYTHING: Final = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Int8:
-    """How the integers of a quint8 tensor are read; none is outside of `least` and `most`."""
+    """Quantisation of a quint8 tensor; no integer is outside of `least` and `most`."""
 
     scale: float
     zero: int
@@ -62,7 +62,7 @@ class Int8:
         return (integer - self.zero) * self.scale
 
     def integers(self, numbers: Tensor) -> Tensor:
-        """Of numbers, as a program quantises them."""
+        """Quantise numbers as a program does."""
         made = torch.round(numbers * (1.0 / self.scale)) + self.zero
         return made.clamp(0, FULL).to(torch.int16)
 
@@ -99,7 +99,7 @@ class Site:
         return all_arguments(self.node.target, self.node.args, self.node.kwargs)
 
     def call(self, kernel: Any, *args: Any) -> Call:
-        """Of a kernel that is told how its result is read."""
+        """Return a call of a kernel that takes the scale and zero point of its result."""
         its = replace(self.its, least=0, most=FULL)
         return Call(kernel, (*args, its.scale, its.zero), its)
 
@@ -252,8 +252,8 @@ def clamp_of(node: Any) -> tuple[float, float] | None:
 
 
 def before(node: Any) -> tuple[Any, list[Any], tuple[float, float] | None]:
-    """What computes a tensor; the views of it and the bounds (None: there is nothing within) that
-    are between, the last first."""
+    """Follow a tensor backwards. Returns the node that computes it; the views between, the last
+    first; and the bounds of the clamps between (None: no number is within)."""
     views, (least, most) = [], EVERYTHING
     while isinstance(node, torch.fx.Node) and len(node.users) == 1:
         bounds = clamp_of(node)
@@ -268,7 +268,8 @@ def before(node: Any) -> tuple[Any, list[Any], tuple[float, float] | None]:
 
 
 def leads_to(node: Any, end: Any) -> bool:
-    """Whether all that becomes of a tensor is clamped, seen otherwise, and then this."""
+    """True if only clamps and dequantisation follow a tensor, up to `end` or to a value that
+    nothing uses."""
     while len(node.users) == 1:
         node = next(iter(node.users))
         if node is end:
@@ -279,7 +280,8 @@ def leads_to(node: Any, end: Any) -> bool:
 
 
 def read(node: Any) -> Int8 | None:
-    """How to read what `quantize_per_tensor` gives, if kernels can."""
+    """Return the quantisation of a `quantize_per_tensor`'s result; None if kernels cannot take
+    it."""
     return _reading(node, "quantize_per_tensor") if len(node.args) == 6 else None
 
 
@@ -296,7 +298,7 @@ def _reading(node: Any, name: str) -> Int8 | None:
 
 
 def reads(user: Any, node: Any) -> bool:
-    """Whether a node makes numbers of what another quantised, read the same way."""
+    """True if a node dequantises another's result with the same parameters."""
     return (
         user.target is torch.ops.quantized_decomposed.dequantize_per_tensor.default
         and user.args[1:6] == node.args[1:6]
@@ -332,7 +334,8 @@ def constant_of(node: Any, constants: Mapping[Any, Tensor]) -> Tensor | None:
 
 
 def dynamic_input(node: Any) -> tuple[Any, bool]:
-    """What is quantised as it comes, if a node makes numbers of that; and whether to 7 bits."""
+    """Return the tensor that a node dequantises after dynamic quantisation, or None; and True if
+    that is to 7 bits."""
     names = torch.ops.quantized_decomposed
     if getattr(node, "target", None) is not names.dequantize_per_tensor.tensor:
         return None, False

@@ -123,7 +123,8 @@ def _texts(file: Path) -> list[str]:
 
 
 def _import_for(text: str) -> None:
-    """What registers the types and operators that a program names, where it is installed."""
+    """Import the libraries that register the types and operators that a program names, if
+    installed."""
     wanted = {_LIBRARIES[space] for space, _, _ in _OPERATOR.findall(text) if space in _LIBRARIES}
     wanted |= set(_OUTPUT.findall(text))
     wanted |= {_DECOMPOSED} if "quantized_decomposed" in text else set()

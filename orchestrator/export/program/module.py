@@ -57,13 +57,13 @@ def inputs_of(program: Program) -> list[tuple[str, trees.Tree]]:
 
 
 def leaf_names(program: Program) -> list[str]:
-    """Of each leaf of the arguments, in the order of their numbers."""
+    """Return the name of each leaf of the arguments, in the order of their numbers."""
     found = [one for name, tree in inputs_of(program) for one in trees.paths(tree, name)]
     return [name for name, _ in sorted(found, key=lambda one: one[1].number)]
 
 
 def asked(program: Program) -> Asked:
-    """What the program takes for granted of its inputs."""
+    """Return the conditions of the program on its inputs."""
     names = leaf_names(program)
     found = asked_of(program.exported, names, program.least, program.guards)
     known = {condition for condition, _ in found.guards}
@@ -220,7 +220,8 @@ def _placeholders(
 
 
 def _kept(core: Any, node: Any) -> bool:
-    """Whether a buffer is written, though nothing reads it."""
+    """True if the program writes a placeholder's buffer, which the model then needs even if nothing
+    reads it."""
     target = core.graph_signature.inputs_to_buffers.get(node.name)
     return target in core.graph_signature.buffers_to_mutate.values()
 
@@ -274,7 +275,7 @@ def _written_back(
 
 
 def _held(node: Any, written: set[str]) -> bool:
-    """Whether a result may be memory of what is written."""
+    """True if a result may share memory with one of the written placeholders."""
     seen, left = set(), [node]
     while written and left:
         one = left.pop()
@@ -327,7 +328,7 @@ def _branch(tree: trees.Tree) -> trees.Branch:
 
 
 def _reshapes(exported: Any) -> bool:
-    """Whether the module asked for tensors that lie in memory as others do, somewhere."""
+    """True if the module calls an operator that makes tensors contiguous."""
     names = {
         node.target._schema.name.removeprefix("aten::")
         for graph in (m.graph for m in exported.graph_module.modules() if hasattr(m, "graph"))

@@ -66,7 +66,7 @@ def functional_by_rewriting(exported: Any) -> Any | None:
 
 
 def _rewritten(graph: Any, node: Any) -> bool:
-    """Whether a node is functional now."""
+    """Rewrite a node as a functional one. Returns False if there is no such rewrite."""
     if node.op in ("placeholder", "output"):
         return True
     if node.op != "call_function":
@@ -176,13 +176,13 @@ def _without_write(graph: Any, node: Any) -> bool:
 
 
 def _fresh(node: Any) -> bool:
-    """Whether a tensor is memory that its node made."""
+    """True if a tensor is new memory that its node allocates."""
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and target.overloadpacket in _FRESH
 
 
 def _last(node: Any, last: Any) -> bool:
-    """Whether a tensor is read before another node alone, by what keeps none of it."""
+    """True if all other readers of a tensor run before `last` and keep none of its memory."""
     readers = [one for one in node.users if one is not last]
     return all(one < last and one.op == "call_function" and _fresh(one) for one in readers)
 

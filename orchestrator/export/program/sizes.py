@@ -28,7 +28,7 @@ At = tuple[int, int]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user says of a dimension. name: of the argument's leaf; dimension: None for all."""
+    """A user's choice for a dimension. name: of the argument's leaf; dimension: None for all."""
 
     name: str
     dimension: int | None
@@ -60,11 +60,11 @@ def wanted(text: str, dynamic: bool) -> Wanted:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a program keeps open and asks, and how it is written.
+    """Choices for a program: sizes that stay open, conditions to check, operators to decompose.
 
-    sizes   that nobody asked for: `any` of them stays open; the `first` dimension alone does; or
-            they are `fixed`
-    guards  whether what torch's own operators ask of sizes is asked by the model
+    sizes       dimensions without a choice of the user's: `any` of them stays open; only the
+                `first` one does; or they are `fixed`
+    guards      True if the model checks the conditions of torch's operators on sizes, too
     decomposed  operators that it must not call
     """
 
@@ -75,7 +75,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Plan:
-    """Of each dimension of each tensor among the leaves, whether and how far it stays open."""
+    """Open dimensions of the tensors among the leaves, each with its least and largest size."""
 
     open: Mapping[At, tuple[int | None, int | None]]
 

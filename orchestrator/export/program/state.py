@@ -61,7 +61,7 @@ def _identity(tensor: torch.Tensor) -> Any:
 
 
 def _reading(tensor: torch.Tensor) -> Any:
-    """How the integers of a quantised tensor are read."""
+    """Return the quantisation parameters of a tensor."""
     if tensor.qscheme() == torch.per_tensor_affine:
         return tensor.q_scale(), tensor.q_zero_point()
     scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()

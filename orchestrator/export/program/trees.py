@@ -83,7 +83,7 @@ def _tree(spec: Any, left: Iterator[tuple[int, str]]) -> Tree:
 
 
 def is_leaf(spec: Any) -> bool:
-    """Whether a treespec is of a single value."""
+    """True if a treespec is of a single value."""
     return bool(spec.is_leaf() if hasattr(spec, "is_leaf") else spec.isleaf())
 
 
@@ -94,7 +94,7 @@ def children(spec: Any) -> Sequence[Any]:
 
 
 def _alike(items: Sequence[Tree]) -> bool:
-    """Whether all are of one type, and each tells it."""
+    """True if all items are of one type, and that type is complete."""
     texts = {text_of(one) for one in items}
     return len(texts) == 1 and texts != {NONE} and "Tuple[()]" not in texts
 
