@@ -274,7 +274,8 @@ def unknown_runtime(
 
 
 def _named(app: App) -> str:
-    """Where an app gets its package name from: its key, or the file where there is none."""
+    """Return the place that gives an app its package name: the key, or the file if there is
+    none."""
     return str(app.places.value(("package_name",)))
 
 

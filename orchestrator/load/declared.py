@@ -46,17 +46,18 @@ class App:
         return None if model.inputs_file is None else self.folder / model.inputs_file
 
     def canonical_kind(self, model: ModelConfig) -> MadeKind:
-        """How a model's canonical file is made; `off`: it has none."""
+        """Return the conversion that makes a model's canonical file; `off`: it has none."""
         if model.is_program:
             return "exported"
         return model.canonical or self.config.canonical
 
     def is_canonical(self, model: ModelConfig) -> bool:
-        """Whether its canonical file is what is traced, verified and shipped."""
+        """True if the canonical file is traced, verified and shipped in place of the declared
+        one."""
         return self.canonical_kind(model) != "off"
 
     def declines_canonical(self, model: ModelConfig) -> bool:
-        """Whether app.yaml says `canonical: off` of it, and does not merely say nothing."""
+        """True if app.yaml declares `canonical: off` for the model, rather than nothing."""
         if model.is_program:
             return False
         if model.canonical is not None:

@@ -1,4 +1,4 @@
-"""Which keys a declaration may have, and where: read from the models, for messages about keys."""
+"""Keys that a declaration may have, and their places: read from the models, for error messages."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class FoundSources:
 
 
 def found_sources(app: App, config: SourcesConfig) -> FoundSources:
-    """What an app's `sources` name, and what is wrong with it."""
+    """Find the files that an app's `sources` name, and the faults among them."""
     files, headers = dict[str, Place](), dict[str, Place]()
     faults = list[OrchestratorError]()
     kernels = dict[str, Place]()

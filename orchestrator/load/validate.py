@@ -110,7 +110,7 @@ class DeclarationErrors(OrchestratorError):
 
 
 def faults_of(error: OrchestratorError) -> int:
-    """How many faults an error tells of."""
+    """Number of faults that an error reports."""
     return int(error.facts["faults"]) if isinstance(error, FurtherFaultsError) else 1
 
 
@@ -188,7 +188,7 @@ def _translated(
 
 
 def _is_echo(detail: ErrorDetails) -> bool:
-    """Whether a fault only follows from another one, which is reported itself."""
+    """True if a fault only follows from another one, which is reported itself."""
     if detail["type"] == "default_factory_not_called":
         return True
     # A list of which no entry is valid counts as empty.
@@ -242,7 +242,8 @@ def _missing_key(
 
 
 def _expected(field: FieldInfo) -> str:
-    """What a key takes: its words, else the field's own `Expected`, else what its pattern asks."""
+    """Describe the values of a key: its words, else the field's `Expected`, else its pattern in
+    words."""
     if get_origin(field.annotation) is Literal:
         return _either([str(word) for word in get_args(field.annotation)])
     declared = [item.text for item in field.metadata if isinstance(item, Expected)]
@@ -271,7 +272,7 @@ def _wrong_type(
 def _rewritten(
     model: type[BaseModel], detail: ErrorDetails, wanted: Sequence[str], places: PlaceIndex
 ) -> str | None:
-    """How to write a value of the wrong type, where that is known."""
+    """Return a hint that rewrites a value of the wrong type; None if no rewriting is known."""
     value, path = detail["input"], places.find(detail["loc"]).path
     if not path and value is None:
         required = ", ".join(k for k, one in model.model_fields.items() if one.is_required())
@@ -359,7 +360,7 @@ def _meant(word: str, known: Sequence[str]) -> str | None:
 
 
 def _subject(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> str:
-    """What a fault is about: the innermost key of its path, present or missing."""
+    """Return the subject of a fault: the innermost key of its path, present or missing."""
     path, last = places.find(detail["loc"]).path, detail["loc"][-1:]
     if last and last[0] in fields_at(model, path):
         path += last

@@ -67,7 +67,7 @@ class YamlConflictError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Found:
-    """Where a path leads: the node's place, and how much of the path led there."""
+    """Result of a look-up by path: the node's place, and the part of the path that led there."""
 
     place: Place
     path: tuple[str | int, ...]
