@@ -130,7 +130,7 @@ class _Code:
 def _devices_loaded(
     instructions: tuple[Value, ...], constants: tuple[Value, ...]
 ) -> Iterator[tuple[int, str]]:
-    """Of the instructions that load a device among the constants: number, device."""
+    """Yield the instructions that load a device from the constants: number, device."""
     devices = {number: device_of(value) for number, value in enumerate(constants)}
     if not any(devices.values()):
         return

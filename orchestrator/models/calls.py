@@ -43,7 +43,7 @@ def _typed(function: Global, argument: Value, types: dict[int, str]) -> Value:
 
 
 def _takes(function: Global, argument: Value) -> bool:
-    """Whether the runtime's own function can be called so.
+    """True if one of the runtime's own functions can be called with this argument.
 
     `TensorID` and `build_tensor_from_id` cannot: they refer to a table that no `.ptl` has.
     """

@@ -1,4 +1,4 @@
-"""Whether a runtime can run a model at all, checked before anything is traced or compiled.
+"""Checks that a runtime can run a model at all, made before anything is traced or compiled.
 
 Contract: each check returns nothing, or raises the one error that it checks for.
 """
@@ -257,7 +257,8 @@ def _whereabouts(
     known: list[OperatorName],
     offers: Iterable[Offer],
 ) -> Iterator[str]:
-    """Of each operator, what is known of it, and the methods that name it."""
+    """Yield for each missing operator: its libraries, the nearest known names, and the methods that
+    name it."""
     users = _users(info, missing)
     for operator in missing:
         near = _nearest(operator, known)
@@ -393,7 +394,7 @@ def _lapack_missing(
 
 @dataclass(frozen=True, order=True)
 class Misfit:
-    """Where a model passes another number of arguments to an operator than the runtime takes.
+    """A call whose number of arguments differs from those that the runtime's operator takes.
 
     `method` is the first that does so.
     """

@@ -1,4 +1,4 @@
-"""Which of a model's instructions and branches its inputs ran. Pure.
+"""Coverage of a model's instructions and branches by its inputs. Pure.
 
 Code that no input can run does not count: code that always ends in an error (a failed assertion),
 since a model that raises one is not traced, and unreachable code.
@@ -36,12 +36,16 @@ _MOST_OPERATORS: Final = 4
 
 
 class MisfitCoverageError(Exception):
-    """What was recorded is not of this model's instructions."""
+    """A recording does not match this model's instructions."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What counts of a function: its instructions, and its branches by the way that they take."""
+    """Instructions and branches of a function that count.
+
+    instructions  numbers of the instructions that can run
+    held, failed  numbers of the branches whose condition can hold, or fail
+    """
 
     instructions: frozenset[int]
     held: frozenset[int]
@@ -171,7 +175,8 @@ def unrun_methods(
 
 
 def _missing(coverage: FunctionCoverage, listing: Listing | None) -> Iterator[str]:
-    """What no input ran: lines, else instructions, with the operators there; then branches."""
+    """Yield the code that no input ran: lines, else instructions, with the operators there; then
+    branches."""
     lines = tuple(_missing_lines(coverage, listing))
     unrun = frozenset(numbers_in(coverage.unrun))
     if lines:

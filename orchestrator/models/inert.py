@@ -73,33 +73,34 @@ class Global:
 
     @property
     def is_model_class(self) -> bool:
-        """Whether this is a class of the model's own, or a custom class of the runtime."""
+        """True if this is a class of the model, or a custom class of the runtime."""
         return self.module == _MODEL_CLASSES or self.module.startswith(_MODEL_CLASSES + ".")
 
     @property
     def is_known(self) -> bool:
-        """Whether PyTorch's reader takes the name."""
+        """True if PyTorch's reader accepts the name."""
         return self.is_model_class or self.name in _KNOWN.get(self.module, ())
 
     @property
     def is_storage(self) -> bool:
-        """Whether this looks like the storage of a tensor, of whatever dtype."""
+        """True if this looks like the storage of a tensor, of whatever dtype."""
         return self.module == "torch" and self.name.endswith("Storage") and self.name.isidentifier()
 
     @property
     def can_be_called(self) -> bool:
-        """Whether it makes something; dtypes and quantisation schemes are only numbers."""
+        """True if a call of it makes a value; dtypes and quantisation schemes are only numbers."""
         return self.module != "torch" or self.name == "device"
 
     @property
     def types_a_list(self) -> bool:
-        """Whether a call of it gives its first argument back, with an element type."""
+        """True if a call of it returns its first argument, with an element type."""
         return self.module == _LISTS and self.name in _TYPED_LISTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What would be built: a tensor, an object with its attributes, a storage."""
+    """A call that was read and not made: of a tensor, an object with its attributes, or a
+    storage."""
 
     function: Global
     argument: Value

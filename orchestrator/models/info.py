@@ -110,7 +110,7 @@ class ModelInfo:
 
     @property
     def has_bundled_inputs(self) -> bool:
-        """Whether any method can be run on inputs from inside the model."""
+        """True if any method can be run on inputs from inside the model."""
         return bool(self.bundled_inputs)
 
     @property
@@ -137,7 +137,7 @@ def read_model(
     *,
     name: str | None = None,
 ) -> ModelInfo:
-    """What the `.ptl` at `path` names and holds; messages call it `name`, else its path."""
+    """Read the `.ptl` at `path`; messages call it `name`, else its path."""
     place = Place(name or str(path))
     with opened(path, place) as file:
         return _read(file, place, versions)
@@ -208,7 +208,7 @@ def read_archive_version(path: Path, name: str | None = None) -> int:
 
 
 def has_torchscript(archive: Archive) -> bool:
-    """Whether an archive holds TorchScript, as `module._save_for_lite_interpreter` writes it."""
+    """True if an archive holds TorchScript, as `module._save_for_lite_interpreter` writes it."""
     return any(name.startswith("code/") for name in archive.names)
 
 
@@ -273,7 +273,7 @@ def _class_of(data: Value) -> str:
 def _first_call(
     bundled: Iterable[BundledInputs], functions: Iterable[Function], data: Value
 ) -> MethodCall | None:
-    """Of `forward`, where it has inputs, else of the first method with a known call."""
+    """Return the first known call among the methods with bundled inputs; `forward` comes first."""
     stored = _stored(data)
     methods = sorted((one.method for one in bundled), key=lambda name: name != "forward")
     for method in methods[:_TRIED]:

@@ -48,7 +48,8 @@ _COUNTS: Final = range(2**16)
 
 @dataclass(frozen=True)
 class Tables:
-    """How many entries each table of a function has; `slots`: the attributes of any object."""
+    """Number of entries in each table of a function; `slots`: number of attributes of any
+    object."""
 
     operators: int
     constants: int
@@ -83,7 +84,7 @@ def instruction_fault(rows: Sequence[Value], tables: Tables) -> str | None:
 
 
 def slots_set(rows: Sequence[Value]) -> int:
-    """How many attributes these instructions can give an object."""
+    """Number of attributes that these instructions can give an object."""
     slots = [row[1] for row in rows if _is_instruction(row) and row[0] == "SET_ATTR"]
     return 1 + max((slot for slot in slots if slot < MAX_SLOTS), default=-1)
 
@@ -113,7 +114,7 @@ def _is_instruction(row: Value) -> TypeGuard[tuple[str, int, int]]:
 
 
 def _counts_well(name: str, x: int, n: int, tables: Tables) -> bool:
-    """Whether the interpreter can handle the second operand."""
+    """True if the interpreter can handle the second operand."""
     match name:
         case "STOREN":
             return x + n <= tables.registers + 1
@@ -132,7 +133,7 @@ def _counts_well(name: str, x: int, n: int, tables: Tables) -> bool:
 
 
 def handles_fit(handles: Value, code: Value) -> bool:
-    """Whether there is one debug handle for each instruction: the runtime reads them too.
+    """True if there is one debug handle for each instruction: the runtime reads them too.
 
     handles, code: the values of `mobile_debug_handles.pkl` and `bytecode.pkl`; the second parsed.
     """

@@ -78,7 +78,7 @@ def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:
 
 
 def is_bundling(name: str) -> bool:
-    """Whether a method is one that bundling of inputs adds to a model."""
+    """True if bundling of inputs adds a method of this name to a model."""
     return _BUNDLING.fullmatch(name) is not None
 
 

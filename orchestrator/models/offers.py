@@ -1,4 +1,4 @@
-"""Which runtimes have a model's operators, for errors if the app's own runtime lacks some. Pure."""
+"""Runtimes that have a model's operators, for errors if the app's runtime lacks some. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Offer:
     operators: frozenset[OperatorName] = field(repr=False)
 
     def newer_than(self, version: str) -> bool:
-        """Whether this is a later release than `version`."""
+        """True if this is a later release than `version`."""
         return _order(self.version) > _order(version)
 
 
@@ -37,14 +37,14 @@ def sorted_offers(offers: Iterable[Offer]) -> tuple[Offer, ...]:
 
 
 def offering(operators: Collection[OperatorName], offers: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Those that have all of these operators."""
+    """Return the versions that have all of these operators."""
     return tuple(offer for offer in offers if offer.operators.issuperset(operators))
 
 
 def all_newer(
     missing: Iterable[OperatorName], runtime_version: str, offers: Collection[Offer]
 ) -> bool:
-    """Whether each operator, which a runtime is without, is in a later release."""
+    """True if each operator, which a runtime lacks, is in a later release."""
     later = [offer for offer in offers if offer.newer_than(runtime_version)]
     return all(any(operator in offer.operators for offer in later) for operator in missing)
 
@@ -55,7 +55,7 @@ def advice(
     declared: str,
     command: str | None = None,
 ) -> str | None:
-    """What to do where another runtime has all that is missing; None where none has.
+    """Advise a runtime that has all missing operators; None if no runtime has them.
 
     A runtime that the workspace pins comes before one that it could pin.
     declared, command: as in `orchestrator.models.checks.check_operators`

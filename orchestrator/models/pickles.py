@@ -54,7 +54,7 @@ class UnknownDtypeError(OrchestratorError):
 
 @dataclass
 class Steps:
-    """How many opcodes the pickles of one model may still take, all together."""
+    """Number of opcodes that the pickles of one model may still take, all together."""
 
     left: int
 
@@ -167,7 +167,8 @@ class _Machine:
         )
 
     def _too_much(self, seen: str) -> UnsafePickleError:
-        """Of what honest models have less, but for large vocabularies and very deep modules."""
+        """Return the error for a pickle over the limits. Honest models stay below them, but for
+        large vocabularies and very deep modules."""
         return UnsafePickleError(
             "this model's pickle exceeds the limits for a model",
             place=self._place,

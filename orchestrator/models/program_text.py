@@ -50,17 +50,18 @@ _KEY: Final = re.compile(r"[\w.:/\- ]*", re.ASCII)
 
 
 def expression_fault(text: str) -> str | None:
-    """Of a size, as sympy's `srepr` or `str` writes it."""
+    """Check a size, as sympy's `srepr` or `str` writes it; returns the fault, or None."""
     return _fault(text, "the size", _expression)
 
 
 def guard_fault(text: str) -> str | None:
-    """Of a condition on arguments, in Python."""
+    """Check a condition on arguments, in Python; returns the fault, or None."""
     return _fault(text, "the guard", _guard)
 
 
 def spec_fault(text: str) -> str | None:
-    """Of a tree of arguments, as `torch.utils._pytree.treespec_dumps` writes it."""
+    """Check a tree of arguments, as `torch.utils._pytree.treespec_dumps` writes it; returns the
+    fault, or None."""
     shown = f"the tree of arguments {text[:120]!r}"
     if not text:
         return None
@@ -103,7 +104,8 @@ def _number(node: ast.Constant) -> bool:
 
 
 def _expression(node: ast.AST) -> list[ast.AST] | None:
-    """What is in a node of an expression; None where it may not be there."""
+    """Return the children of an expression's node that are left to check; None if the node is not
+    allowed."""
     match node:
         case ast.Constant() if _number(node):
             return []

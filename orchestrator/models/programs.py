@@ -151,7 +151,7 @@ class ProgramInfo:
 
 
 def read_program(path: Path, *, name: str | None = None) -> ProgramInfo:
-    """What the `.pt2` at `path` holds; messages call it `name`, else its path."""
+    """Read the `.pt2` at `path`; messages call it `name`, else its path."""
     place = Place(name or str(path))
     with opened(path, place, "a .pt2 file") as file:
         return _read(file, place)
@@ -331,7 +331,7 @@ class _Checked:
                 left += [(item, depth + 1) for item in self._values(one)]
 
     def _values(self, record: dict[str, Any]) -> Iterator[Any]:
-        """What is left to read in an object, whose texts are checked by their keys."""
+        """Check an object's texts by their keys; yield the values that are left to read."""
         for key, item in record.items():
             rule = self._rules.get(key)
             if rule is not None and item is not None:

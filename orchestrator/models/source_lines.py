@@ -1,4 +1,4 @@
-"""Where a model's own source names an operator: file and line, if the file has them.
+"""Places of operators in a model's source: file and line, if the file has them.
 
 Contract: `operator_places` returns places and never raises: debug information is only for messages,
 and a `.ptl` without it, or with a damaged one, is as good as any other. Time and memory are bounded
@@ -262,7 +262,7 @@ def _text(table: tuple[Value, ...], number: Value) -> str:
 def _in_code(
     data: bytes, ranges: _Ranges, operators: frozenset[OperatorName]
 ) -> Iterator[tuple[OperatorName, Place]]:
-    """Where the TorchScript names an operator, whatever its overload."""
+    """Yield the places where the TorchScript names an operator, of any overload."""
     by_name: dict[str, list[OperatorName]] = {}
     for operator in sorted(operators):
         by_name.setdefault(operator.qualified, []).append(operator)

@@ -37,17 +37,17 @@ class _Tensor:
 
 
 def constants_folder(records: Iterable[str]) -> str:
-    """Where the storages of `bytecode.pkl` are (torch/csrc/jit/mobile/import.cpp,
+    """Folder of the storages of `bytecode.pkl` (torch/csrc/jit/mobile/import.cpp,
     BytecodeDeserializer::readArchive)."""
     return "bytecode/" if any("bytecode/" in name for name in records) else "constants/"
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """What the tensors of one pickle may refer to.
+    """Storages that the tensors of one pickle may refer to.
 
-    records  the archive's records, and how many bytes each has
-    folder   the folder of this pickle's storages among them, such as `data/`
+    records  the archive's records -> bytes
+    folder   folder of this pickle's storages among them, such as `data/`
     """
 
     records: Mapping[str, int]
@@ -71,7 +71,8 @@ class Tensors:
 
 
 def check_tensor(call: Call) -> None:
-    """What a call of `torch._utils` makes; storages in it were checked when they were made."""
+    """Check a call of `torch._utils` that makes a tensor; its storages were checked when they were
+    made."""
     argument = call.argument if isinstance(call.argument, tuple) else ()
     match call.function.name, argument:
         case "_rebuild_tensor_v2", _:

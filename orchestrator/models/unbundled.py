@@ -79,7 +79,7 @@ def _cut(pickle: bytes, read: _Read, ranges: Sequence[tuple[int, int]]) -> Cut |
 
 
 def _end(starts: Sequence[int], added: Callable[[int], bool]) -> int | None:
-    """Where the items begin that were added, if nothing else follows them."""
+    """Return the place where the added items begin; None if another item follows them."""
     first = next((number for number, start in enumerate(starts) if added(start)), None)
     if first is None or not all(map(added, starts[first:])):
         return None
@@ -88,7 +88,8 @@ def _end(starts: Sequence[int], added: Callable[[int], bool]) -> int | None:
 
 @dataclass(frozen=True)
 class _Items:
-    """What an opcode takes from the stack, by where each item begins; `at`: its own place."""
+    """Items that an opcode takes from the stack, by the place where each begins; `at`: the opcode's
+    place."""
 
     opcode: str
     at: int
