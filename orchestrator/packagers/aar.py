@@ -75,7 +75,7 @@ class NotForAndroidError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the packages are made of; `version` has the marks of an incomplete one."""
+    """Contents of the packages; `version` carries the marks of a build that is incomplete."""
 
     variants: tuple[AndroidVariant, ...]
     sources: tuple[File, ...]
@@ -85,7 +85,7 @@ class _Parts:
 
     @property
     def manifest(self) -> Manifest:
-        """Of one of the variants: what they have in common."""
+        """Manifest of the first variant, for the facts that all variants share."""
         return self.variants[0].delivery.manifest
 
 
@@ -194,7 +194,7 @@ def _library_name(variant: AndroidVariant) -> str:
 def _digest(
     variants: Iterable[AndroidVariant], sources: Iterable[File], compiler: JavaCompiler | None
 ) -> str:
-    """Of all that the packages are made of."""
+    """Digest of all inputs of the packages."""
     parts = [variant.delivery.digest for variant in variants]
     parts += [f"{file.path} {file.sha256()}" for file in sources]
     parts.append(compiler.version if compiler else "no javac")
@@ -260,7 +260,7 @@ def _licences(variant: AndroidVariant) -> tuple[LicenceFact, ...]:
 
 
 def _texts(parts: _Parts, namespace: str) -> Iterator[File]:
-    """What every AAR has, and the documents."""
+    """Yield the texts that every AAR has, and the documents."""
     manifest = parts.manifest
     least = max(variant.facts.api for variant in parts.variants)
     folder = f"META-INF/{render.package_name(manifest.app)}"
@@ -275,7 +275,7 @@ def _texts(parts: _Parts, namespace: str) -> Iterator[File]:
 
 
 def _java_side(parts: _Parts) -> Iterator[File]:
-    """What an app runs."""
+    """Yield the files that an app runs: Java classes, libraries, models."""
     package = java_package(parts.manifest.app)
     yield File("proguard.txt", KEPT.format(package=package).encode())
     yield File("classes.jar", jar(parts.classes()))

@@ -55,7 +55,7 @@ class AddonFiles:
 
     @property
     def texts(self) -> tuple[File, ...]:
-        """What says what it is, and its licences."""
+        """Files that describe the add-on, and its licences: all but the library and its symbols."""
         apart = (_LIBRARY, _SYMBOLS)
         return tuple(file for file in self.files if not file.path.startswith(apart))
 

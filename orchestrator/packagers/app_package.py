@@ -131,7 +131,7 @@ def _package(file: BinaryIO, archive: zipfile.ZipFile, place: Place) -> AppPacka
 
 
 def _begin(file: BinaryIO, entry: zipfile.ZipInfo, place: Place) -> int:
-    """Where the bytes of a member that is not compressed begin."""
+    """Return the offset of an uncompressed member's bytes."""
     with readable(place):
         file.seek(entry.header_offset)
         magic, name, extra = _LOCAL.unpack(file.read(_LOCAL.size))

@@ -103,7 +103,7 @@ class Packaged:
 
 @dataclass
 class _Members:
-    """What was met in a package: manifests with their paths, and the libraries' digests.
+    """Members read so far from a package: manifests with their paths, and the libraries' digests.
 
     libraries  base name -> path inside -> the digests of the file, and of its parts
     """
@@ -122,7 +122,7 @@ class _Members:
             raise too_large(self.place)
 
     def wants(self, path: str) -> bool:
-        """Whether a member is to be looked at: a manifest, or a library that apps link."""
+        """True if a member must be read: a manifest, or a library that apps link."""
         name = path.rpartition("/")[2]
         parts = ("_core.a", "_registrations.a")
         return name == MANIFEST or (name.endswith((".so", ".a")) and not name.endswith(parts))
@@ -361,7 +361,7 @@ class _Inflating:
 
 
 def _deb(file: BinaryIO, members: _Members) -> None:
-    """Of the members of an `ar` archive (deb(5)), the one with the data."""
+    """Read the data member of an `ar` archive (deb(5))."""
     file.seek(len(_AR))
     found = False
     while header := file.read(_MEMBER.size):

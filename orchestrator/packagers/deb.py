@@ -176,7 +176,7 @@ def _library(delivery: Delivery) -> _Package:
 
 
 def _models(delivery: Delivery) -> list[File]:
-    """Those that the app delivers, in a folder of the package's own name."""
+    """Models that the app delivers, in a folder that is named after the package."""
     paths = [model.delivered for model in delivery.manifest.models if model.delivered is not None]
     folder = _models_folder(delivery.manifest)
     return [File(f"{folder}/{PurePosixPath(p).name}", delivery.files[p].content) for p in paths]
@@ -282,7 +282,7 @@ def _base(file: File) -> str:
 
 
 def _documents(delivery: Delivery, package: str) -> list[File]:
-    """What every package holds: `copyright`, the manifest and the SBOM."""
+    """Documents of every package: `copyright`, the manifest and the SBOM."""
     folder = f"usr/share/doc/{package}"
     source = f"share/doc/{render.package_name(delivery.manifest.app)}"
     text = b"".join(

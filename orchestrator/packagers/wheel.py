@@ -93,7 +93,8 @@ def _name(manifest: Manifest) -> str:
 
 
 def _version(manifest: Manifest) -> str:
-    """What must not ship has a local version (PEP 440), which package indices refuse."""
+    """Version of the wheel. One that must not ship gets a local version (PEP 440), which package
+    indices refuse. Raises NotForPythonError."""
     version = python_version(manifest.version)
     if version is None:
         raise NotForPythonError(

@@ -131,7 +131,7 @@ def pack(
 
 
 def module_name(manifest: Manifest) -> str:
-    """What its Swift and C modules are called."""
+    """Name of the Swift and C modules."""
     return packages.module_name(manifest.package_name)
 
 
