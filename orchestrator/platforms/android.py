@@ -47,7 +47,7 @@ ANDROID: Final = Platform(
 
 
 def packed_relocations(api: int) -> tuple[str, ...]:
-    """How a linker packs relocations so that the least system reads them: from API level 23 on,
+    """Linker flags that pack relocations for the least supported system: from API level 23 on,
     smaller from 28, with standard tags from 30 (bionic, docs/elf-relocations and
     android-changes-for-ndk-developers.md)."""
     if api < 23:

@@ -1,4 +1,5 @@
-"""What a toolchain's declaration says about its platform, before its compiler is searched for."""
+"""Facts about the platform that a toolchain's declaration gives, before its compiler is searched
+for."""
 
 from __future__ import annotations
 

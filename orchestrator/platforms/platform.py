@@ -119,10 +119,10 @@ class Platform:
 
     @property
     def processors(self) -> tuple[Processor, ...]:
-        """Those that it runs on."""
+        """Processors that the platform runs on."""
         return tuple(self.cmake_processors)
 
     def has_package(self, kind: PackageKind, c_library: CLibrary | None) -> bool:
-        """Whether a library can be put in a package; None is a C library that is not known yet."""
+        """True if a library can be put in a package; None is a C library that is not known yet."""
         wanted = self.package_needs.get(kind)
         return kind in self.packages and (None in (wanted, c_library) or wanted == c_library)
