@@ -1,4 +1,4 @@
-"""What was found in an Android app's package, as text and as JSON: for `doctor --apk`."""
+"""Contents of an Android app's package, as text and as JSON: for `doctor --apk`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AppPackageReport:
 
     @property
     def well(self) -> bool:
-        """Whether its libraries load everywhere, and all of its models would run in ours."""
+        """True if the libraries load on all systems, and all models would run in ours."""
         return not any(one.faults for one in self.libraries) and all(
             one.runs for one in self.models
         )

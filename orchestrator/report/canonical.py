@@ -134,7 +134,7 @@ class CanonicalReport:
 
 
 def in_place(operators: Iterable[str]) -> int:
-    """How many of these operators write to a tensor that they are given."""
+    """Number of these operators that write to one of their arguments in place."""
     names = (OperatorName(operator).qualified for operator in operators)
     return sum(name.endswith("_") and not name.endswith("__") for name in names)
 

@@ -1,4 +1,4 @@
-"""What is told of devices that a model names and no library has."""
+"""Text about devices that a model names and no library has."""
 
 from __future__ import annotations
 

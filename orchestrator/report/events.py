@@ -1,7 +1,7 @@
-"""What happens in a build, as it happens: for other programs, and for looking at afterwards.
+"""Events of a build, as they happen: for other programs, and to look at afterwards.
 
 A stream is one JSON object a line; a trace is Chrome's format of events with a duration (`ph: X`,
-"Trace Event Format"), which Perfetto opens. Contract: no effects but what `write` is given; the
+"Trace Event Format"), which Perfetto opens. Contract: the only effects are those of `write`; the
 clock is passed in.
 """
 
@@ -24,7 +24,7 @@ _MICROSECONDS: Final = 1_000_000
 
 
 def last_events(state: Path) -> Path:
-    """Where a workspace keeps the events of its last build."""
+    """Path of the events of a workspace's last build."""
     return state / "last-build.jsonl"
 
 
@@ -71,7 +71,7 @@ class Events:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """What a stage of the build takes."""
+        """Add an event with the duration of a stage of the build."""
         begun = self._now()
         try:
             yield

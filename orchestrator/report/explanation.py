@@ -83,15 +83,14 @@ Since = Literal["same", "changed", "lost", "new", "never built"]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the next build does with one action of a variant, and why.
+    """Next step of a build for one action of a variant, and its reason.
 
     action       a unit, a unity shard or the name of a linked file
-    next         what the next build does; `reuse`: the cache has the object already; `reuse_link`:
+    next         step of the next build; `reuse`: the cache has the object already; `reuse_link`:
                  the cache has the linked file
-    since        what has become of it since the last build; `lost`: nothing differs, and what was
-                 made is not there any more
+    since        state since the last build; `lost`: nothing differs, and the output is missing
     differences  since the last build
-    last_change  what differed when it was last made, where nothing differs since
+    last_change  differences at its last run, if there are none since
     """
 
     label: str
@@ -154,10 +153,10 @@ def explanation(
     made: bool,
     is_link: bool,
 ) -> Explanation:
-    """What the next build does with a planned action.
+    """Explain the next step of a planned action.
 
-    cached  whether the cache has what it makes
-    made    whether what it has made is there, as far as the last build made it
+    cached  True if the cache has its output
+    made    True if its output is in the workspace, as the last build left it
     """
     again: Next = "link" if is_link else "compile"
     if cached:
@@ -176,7 +175,7 @@ def explanation(
 
 
 def differences(old: ActionLog, new: ActionLog, name: str) -> tuple[Difference, ...]:
-    """What makes an action that both logs have another one; nothing where it is the same."""
+    """Differences between an action's inputs in two logs; empty if its digest is the same."""
     digests = old.actions[name].digest, new.actions[name].digest
     if digests[0] == digests[1]:
         return ()
@@ -209,7 +208,8 @@ def _part(
     old: Mapping[str, Mapping[str, Value]],
     new: Mapping[str, Mapping[str, Value]],
 ) -> Iterator[Difference]:
-    """How a part differs; where its digests are explained, how what they are made of does."""
+    """Yield the differences of a part; if its digests are explained, the differences of their
+    inputs."""
     was = old.get(before) if isinstance(before, str) else None
     now = new.get(after) if isinstance(after, str) else None
     named = sorted({*(was or ()), *(now or ())})
@@ -230,7 +230,7 @@ def _value(title: str, name: str | None, before: Value | None, after: Value | No
 
 
 def _more(some: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """What one list has more of than another, in its order."""
+    """Items that one list has more often than another, in its order."""
     left = Counter(some) - Counter(others)
     return tuple(one for one in dict.fromkeys(some) if left[one])
 

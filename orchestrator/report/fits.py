@@ -63,12 +63,12 @@ class FitsReport:
 
     @property
     def all_fit(self) -> bool:
-        """Whether every library is known to run the model."""
+        """True if every library is known to run the model."""
         return all(row.verdict in FITTING for row in self.rows)
 
     @property
     def undecided(self) -> bool:
-        """Whether nothing worse is known than that some answers are not."""
+        """True if no verdict is worse than `unknown`."""
         return all(row.verdict in (*FITTING, "unknown") for row in self.rows)
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""What a build reports about packages: those made, and those not made because an ABI is missing."""
+"""Packages in a build's report: those made, and those not made because an ABI is missing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PackageReport:
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Bytes of all files."""
         return sum(file.bytes for file in self.files)
 
     def why_not(self) -> str:

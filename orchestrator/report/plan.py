@@ -107,7 +107,7 @@ class VariantRow:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether the estimate is above the budget."""
+        """True if the estimate is above the budget."""
         both = self.estimated_bytes is not None and self.budget_bytes is not None
         return both and (self.estimated_bytes or 0) > (self.budget_bytes or 0)
 
@@ -203,14 +203,14 @@ def _sum(values: Sequence[int], objects: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class _Work:
-    """What each object takes, by number.
+    """Cost of each object, by number.
 
     units    units in it
-    cached   of them those that the cache has: all or none
+    cached   number of these units that the cache has: all or none
     seconds  user CPU seconds to compile it
-    header   the precompiled header that it is compiled with, by output; None also where the cache
-             has that
-    headers  user CPU seconds of each of those headers
+    header   output of the precompiled header that it is compiled with; None if it has none, or the
+             cache has it
+    headers  output of a precompiled header -> user CPU seconds to make it
     """
 
     units: list[int]

@@ -183,7 +183,7 @@ def _growth_value(growth: Growth) -> dict[str, Any]:
 
 
 def compared(verdict: VerifyResult) -> str:
-    """Whether the outputs are the recorded ones."""
+    """Describe the result of comparing the outputs with the recorded ones."""
     if verdict.failures:
         return f"not as it was traced: {verdict.failures[0]}"
     return "as it was traced" + (" in part" if verdict.status == "ok in part" else "")

@@ -39,8 +39,8 @@ def text(found: Sequence[Comparison], top: int) -> str:
 
 
 def budget_details(found: Attribution, before: Attribution | None) -> str:
-    """Of a library that is over its budget: the largest contributors, and what grew since sizes
-    were last kept."""
+    """Details of a library that is over its budget: the largest contributors, and the growth since
+    the last recorded sizes."""
     one = Comparison(before, found)
     largest = list(found.alone().items())[:_CONTRIBUTORS]
     lines = ["what would be gone without it:"]

@@ -31,8 +31,8 @@ _WIDE: Final = 10_000
 
 @dataclass(frozen=True)
 class Exported:
-    """What a library exports for add-ons: how many names, and the bytes that they take in each
-    section of its dynamic symbol table (`binary.elf_symbols.exported_bytes`)."""
+    """Exports of a library for add-ons: number of names, and their bytes in each section of its
+    dynamic symbol table (`binary.elf_symbols.exported_bytes`)."""
 
     names: int
     sections: Mapping[str, int]
@@ -50,9 +50,9 @@ class Exported:
 
 @dataclass(frozen=True)
 class Engine:
-    """What an engine of kernels takes of a library: the bytes of its functions and objects.
+    """An engine of kernels in a library: the bytes of its functions and objects.
 
-    models  those with layers that are computed by it, sorted; None where that is not known
+    models  models with layers that it computes, sorted; None if that is not known
     """
 
     name: str
@@ -104,7 +104,8 @@ class VariantReport:
 
     @property
     def saved_percent(self) -> float | None:
-        """How much smaller than the library of all operators it is, in per cent of that."""
+        """Size saved against the library of all operators, in per cent of that; None if either is
+        unknown."""
         if self.stripped_bytes is None or not self.all_operators_bytes:
             return None
         return 100 * (1 - self.stripped_bytes / self.all_operators_bytes)
@@ -370,7 +371,7 @@ _PACKAGE_COLUMNS: Final = (
 
 
 def _extensible_line(variant: VariantReport, exported: Exported) -> str:
-    """What it costs a library that add-ons can extend it."""
+    """Return the line about the bytes that exports for add-ons take."""
     share = ""
     if variant.stripped_bytes:
         share = f", {100 * exported.bytes / variant.stripped_bytes:.1f} % of the library"
@@ -381,7 +382,8 @@ def _extensible_line(variant: VariantReport, exported: Exported) -> str:
 
 
 def _engines_told(variant: VariantReport, engines: Sequence[Engine]) -> str:
-    """What each engine takes of a library, and which models it computes layers of."""
+    """Return the line about the bytes of each engine, and the models for which it computes
+    layers."""
     told = []
     for engine in engines:
         models = f" ({', '.join(engine.models)})" if engine.models else ""

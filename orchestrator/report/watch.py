@@ -1,4 +1,4 @@
-"""What differs between two runs of a model that was saved again. Pure."""
+"""Differences between two runs of a model that was saved again. Pure."""
 
 from __future__ import annotations
 
