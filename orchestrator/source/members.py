@@ -79,7 +79,7 @@ class ArchiveTooLargeError(OrchestratorError):
 
 @dataclass
 class Allowance:
-    """How much an archive may still unpack to."""
+    """Bytes and members that an archive may still unpack to."""
 
     place: Place
     bytes: int
@@ -100,7 +100,8 @@ class Allowance:
 
 
 def allowance(archive: Path, max_bytes: int = MAX_BYTES) -> Allowance:
-    """What an archive of that size may unpack to. Raises the disk's `OSError`."""
+    """Return the size to which an archive may unpack, by its packed size. Raises the disk's
+    `OSError`."""
     most = max(LEAST_BYTES, MAX_RATIO * archive.stat().st_size)
     return Allowance(Place(str(archive)), min(max_bytes, most), MAX_MEMBERS)
 

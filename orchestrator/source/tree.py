@@ -43,7 +43,7 @@ class TreeNameError(OrchestratorError):
 
 @dataclass(frozen=True)
 class TreeRules:
-    """Which files count: those that match a glob of `include` and none of `exclude`.
+    """Rules that select files: those that match a glob of `include` and none of `exclude`.
 
     Globs are relative, with `/`. `*` and `?` stay inside one name, `**` spans any number of
     folders, none included.
@@ -64,7 +64,7 @@ class TreeRules:
         return _union(self.exclude)
 
     def counts(self, path: str) -> bool:
-        """Whether the file at `path` (relative, with `/`) counts."""
+        """True if the file at `path` (relative, with `/`) is selected."""
         return bool(self._included.fullmatch(path)) and not self._excluded.fullmatch(path)
 
     def folders(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _counting(root: Path, inside: str, names: Iterable[str], rules: TreeRules) -
 
 
 def _is_file(root: Path, path: str) -> bool:
-    """Whether it is a plain file; not for a folder. Raises TreeLinkError for anything else."""
+    """True for a plain file, False for a folder. Raises TreeLinkError for anything else."""
     place = f"{root}/{path}"
     # one call for each of thousands of files, and no Path
     mode = os.lstat(place).st_mode
