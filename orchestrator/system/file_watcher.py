@@ -35,11 +35,11 @@ def state_of(path: Path) -> State | None:
 
 @dataclass(frozen=True)
 class Edge:
-    """What a watcher sees of the world.
+    """A watcher's effects, replaced in tests.
 
-    state  of a file, now
-    now    seconds of a clock that only goes forward
-    wait   for some seconds
+    state  returns the state of a file, now
+    now    returns seconds of a monotonic clock
+    wait   sleeps for some seconds
     """
 
     state: Callable[[Path], State | None] = state_of

@@ -75,7 +75,7 @@ def ensure_folder(path: Path, kind: Kind) -> Path:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a folder carries our marker."""
+    """True if a folder carries our marker."""
     return (path / MARKER).is_file()
 
 

@@ -1,4 +1,4 @@
-"""How the orchestrator was installed, for messages that say how to install it again."""
+"""The way the orchestrator was installed, for messages that say how to install it again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOCK: Final = "requirements/run.txt"
 
 
 def install_again(above: Path = Path(__file__).parents[2]) -> str:
-    """What to do where a package that we depend on is missing.
+    """Return the advice for an error about a missing dependency: how to install again.
 
     above: the folder that holds our package. A workspace has a script `orchestrate` either way;
     only a checkout's installs anything.

@@ -1,4 +1,4 @@
-"""How many commands run at once on a machine: one per core, and no more than fit into its memory.
+"""Number of commands that run at once on a machine: one per core, and no more than fit into memory.
 
 Memory is the machine's, or a container's limit; cores are those that the process may use, or a
 container's share of them. Sources: proc(5), cgroups(7), and the kernel's
@@ -20,7 +20,7 @@ _KEPT_BYTES: Final = 500 * 10**6
 
 @dataclass(frozen=True)
 class Machine:
-    """What commands may use: cores, and bytes of memory."""
+    """The resources that commands may use: cores, and bytes of memory."""
 
     cores: int
     memory: int

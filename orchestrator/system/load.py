@@ -1,8 +1,8 @@
-"""What else runs on a machine now, and the cores that commands get beside it.
+"""Other processes that run on a machine now, and the cores that commands get beside them.
 
 Source: proc(5), /proc/loadavg: its fourth field begins with the number of tasks that run or wait
-for a core. The averages before it would count the command that ran just before as well. Where a
-system does not tell (macOS), nothing else runs.
+for a core. The averages before it would count the command that ran just before as well. On a system
+without that file (macOS), no other processes are assumed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Load:
     others: float
 
     def cores_for(self, jobs: int) -> float:
-        """How many cores' time `jobs` commands get, if the others go on and all are served
-        alike."""
+        """Number of cores that `jobs` commands get if the other processes continue and the
+        scheduler is fair."""
         runnable = jobs + self.others
         return min(jobs * min(1.0, self.cores / runnable), self.usable)
 

@@ -77,9 +77,9 @@ def file_lock(
 
 
 def is_held(file: Path) -> bool:
-    """Whether another process holds the lock of a file alone at this moment.
+    """True if another process holds the exclusive lock of a file at this moment.
 
-    False where nothing can tell: the file is gone or unreadable, or its file system has no locks.
+    False if that cannot be known: the file is gone or unreadable, or its file system has no locks.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY)
@@ -133,7 +133,8 @@ def _open(file: Path, create: bool) -> int:
 
 
 def _flock(descriptor: int, mode: int, file: Path) -> bool:
-    """Whether the lock is held now; False only where `mode` says not to wait."""
+    """Lock the file. Returns True once the lock is held; False only if `mode` is non-blocking and
+    another process holds it. Raises LocksUnsupportedError."""
     try:
         fcntl.flock(descriptor, mode)
     except BlockingIOError:

@@ -29,7 +29,7 @@ class SourceUnavailableError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a process may use at most, in bytes; it leaves no core file.
+    """Upper limits of a process, in bytes; it leaves no core file.
 
     memory  of its address space
     file    of each file that it writes, its stderr among them
@@ -66,7 +66,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Finished:
-    """How a command ended; `code` is None where it was killed because its time was over."""
+    """The result of a command; `code` is None if it was killed at its timeout."""
 
     argv: tuple[str, ...]
     code: int | None
@@ -75,12 +75,12 @@ class Finished:
 
     @property
     def out(self) -> str:
-        """What it wrote to stdout, as text."""
+        """Text that the command wrote to stdout."""
         return _text(self.stdout)
 
     @property
     def err(self) -> str:
-        """What it wrote to stderr, as text."""
+        """Text that the command wrote to stderr."""
         return _text(self.stderr)
 
     def reason(self) -> str:
@@ -222,7 +222,7 @@ def _opened(
 
 
 def _limited(command: Command, limits: Limits, report: int) -> Sequence[str]:
-    """What limits itself and then becomes the command."""
+    """Return the argv of a program that sets the limits and then executes the command."""
     locale = "LC_CTYPE" in (os.environ if command.env is None else command.env)
     numbers = (limits.memory, limits.file, report, int(locale))
     python = (sys.executable, "-I", "-S", str(Path(__file__).with_name("limited.py")))
@@ -259,7 +259,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What a killed process wrote; a child of its that left its group may hold the pipes open."""
+    """Read the output of a killed process; a child that left its process group may hold the pipes
+    open."""
     try:
         return process.communicate(timeout=_GRACE)
     except subprocess.TimeoutExpired as error:
@@ -277,8 +278,7 @@ def _channel(terminal: bool) -> tuple[int, int]:
 
 
 def _read(channel: int) -> bytes:
-    """What comes next; nothing at the end, which Linux tells of a terminal as an input/output
-    error."""
+    """Read the next bytes; none at the end, which Linux reports as EIO for a terminal."""
     try:
         return os.read(channel, 65536)
     except OSError as error:

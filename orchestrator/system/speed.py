@@ -1,4 +1,4 @@
-"""How fast a core of this machine is, beside the one that the indexes' CPU seconds are of.
+"""Speed of a core of this machine, relative to the one whose CPU seconds the indexes hold.
 
 A fixed piece of Python is timed: like a compiler, an interpreter follows pointers and branches.
 """
@@ -15,7 +15,7 @@ _TRIES: Final = 5
 
 
 def core_speed(clock: Callable[[], float] = time.process_time) -> float:
-    """How many of the indexes' CPU seconds a core does in a second; takes 0.1 s.
+    """Return how many of the indexes' CPU seconds a core does in a second; takes 0.1 s.
 
     The fastest of some tries counts: others share caches and frequency.
     """

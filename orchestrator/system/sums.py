@@ -18,7 +18,7 @@ SUMS = "SHA256SUMS"
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file in the folder matches its checksum, and there is no other file."""
+    """True if every file in the folder matches its checksum, and there is no other file."""
     try:
         return (folder / SUMS).read_text(encoding="utf-8") == sums_text(folder)
     except (OSError, UnicodeDecodeError):
@@ -26,7 +26,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def sums_text(folder: Path) -> str:
-    """What a folder's sums must be. Raises OSError."""
+    """Return the text that a folder's `SUMS` must have. Raises OSError."""
     paths = sorted(_files(folder))
     with ThreadPoolExecutor() as pool:
         digests = list(pool.map(lambda path: file_sha256(folder / path), paths))

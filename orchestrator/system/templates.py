@@ -182,6 +182,6 @@ def environment(
 
 
 def _written(value: object) -> Fit:
-    """What is about to be written. Raises UnfitTextError; jinja2.UndefinedError where a template
-    names what nobody gave it."""
+    """Filter a value before a template writes it. Raises UnfitTextError; jinja2.UndefinedError if a
+    template uses a name without a value."""
     return value if isinstance(value, Fit) else _WORD.one(value)

@@ -1,4 +1,4 @@
-"""Whether a stream gets colour, and errors in colour: only terminals do.
+"""Colour of output and of errors: only terminals get it.
 
 NO_COLOR works as on no-color.org: any value disables colour. rich does the same for tables.
 """
@@ -16,7 +16,7 @@ _PLAIN: Final = "\x1b[0m"
 
 
 def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
-    """Whether escape codes may be written to a stream."""
+    """True if escape codes may be written to a stream."""
     return stream.isatty() and not env.get("NO_COLOR") and env.get("TERM", "dumb") != "dumb"
 
 

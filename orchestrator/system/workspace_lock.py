@@ -111,7 +111,8 @@ def _made(folder: Path, kind: Kind) -> Callable[[], object]:
 
 
 def _holder(descriptor: int) -> str:
-    """Who wrote the lock file; a process may hold the lock and not have written it yet."""
+    """Describe the process that wrote the lock file; a process may hold the lock and not have
+    written it yet."""
     try:
         holder = parse_json(os.pread(descriptor, 65536, 0))
         return f"process {holder['pid']}, since {holder['since']}: {holder['command']}"
