@@ -1,4 +1,4 @@
-"""What changed between two traces of a model. Pure."""
+"""Changes between two traces of a model. Pure."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class IdentityPart(_Part):
 
 
 class OperatorPart(_Part):
-    """What PyTorch's SelectiveBuilder reads of an operator."""
+    """Fields of an operator that PyTorch's SelectiveBuilder reads."""
 
     is_root_operator: Literal["true", "false"]
     is_used_for_training: Literal["false"]
@@ -78,7 +78,7 @@ class OperatorPart(_Part):
 
 
 class SelectedPart(_Part):
-    """What PyTorch's SelectiveBuilder reads."""
+    """Fields of a lock that PyTorch's SelectiveBuilder reads."""
 
     include_all_non_op_selectives: Literal["false"]
     build_features: Annotated[list[Feature], AfterValidator(once)]

@@ -1,5 +1,5 @@
-"""What work a recording shows: which kernel tags are hot, those that do enough of it to justify
-larger, faster units; and how many multiply-adds a run takes. Pure.
+"""Work in a recording: the hot kernel tags, whose work justifies larger, faster units; and the
+number of multiply-adds of a run. Pure.
 
 Contract: the work is counted (native/tracer/recorder.h), never timed, and earlier traces do not
 matter: the same model and inputs give the same tags on every machine.
@@ -67,7 +67,7 @@ def multiply_adds(recording: Mapping[str, Any], runs: int, work: WorkData) -> in
 
 
 def _steps(recording: Mapping[str, Any], work: WorkData) -> dict[str, float]:
-    """How much the kernels of each tag did."""
+    """Return the steps of work that the kernels of each tag did."""
     starts = {tag: sum(dtypes.values()) for tag, dtypes in recording["kernel_tags"].items()}
     return {
         tag: _weighed(tag, worked, work) + work.kernel * starts[tag]
@@ -99,7 +99,7 @@ def _is_worth(
     tags: Mapping[str, Collection[str]],
     scales: Scales,
 ) -> bool:
-    """Whether the work done in the tag's units justifies the bytes of the model's kernels there."""
+    """True if the work done in the tag's units justifies the bytes of the model's kernels there."""
     units = scales.sizes(tag).keys()
     done, size = 0.0, 0.0
     for other, dtypes in tags.items():

@@ -131,12 +131,12 @@ def _coverage_part(coverage: Mapping[str, FunctionCoverage] | None) -> dict[str,
 
 
 def lock_path(app_folder: Path, model: str) -> Path:
-    """Where a model's lock is committed."""
+    """Path of a model's committed lock."""
     return app_folder / "traces" / f"{model}.yaml"
 
 
 def runs_path(app_folder: Path, model: str) -> Path:
-    """Where the model's recorded runs are committed."""
+    """Path of the model's committed recorded runs."""
     return app_folder / "traces" / f"{model}.runs.zst"
 
 
@@ -196,7 +196,8 @@ class _Seen(TypedDict, total=False):
 
 
 def _of_runtimes(wanted: str | None, seen: str | None) -> _Seen:
-    """What to tell of a trace that was made with another of the workspace's runtimes."""
+    """Error details for a trace that was made with another of the workspace's runtimes; else
+    empty."""
     if wanted is None or seen is None or wanted == seen:
         return {}
     return {"expected": f"a trace made with runtime {wanted}", "seen": f"one of runtime {seen}"}
@@ -223,7 +224,7 @@ def trace_before(app_folder: Path, model: str) -> Trace | None:
 
 
 def changes(old: TraceIdentity, new: TraceIdentity) -> list[str]:
-    """Which parts of two identities differ, by name."""
+    """Names of the parts in which two identities differ."""
     parts = ("model", "runtime", "inputs", "backends", "tracer", "sources")
     return [part for part in parts if getattr(old, part) != getattr(new, part)]
 

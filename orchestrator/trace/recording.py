@@ -63,7 +63,7 @@ class RecordedWork:
 
 
 def recorded_work(recording: Mapping[str, Any], runs: int, scales: Scales) -> RecordedWork:
-    """What work a recording shows; the arguments are those of `trace_from_recording`."""
+    """Return the work that a recording shows; the arguments are those of `trace_from_recording`."""
     hot = hot_tags(recording, _tags(recording), scales)
     return RecordedWork(hot, multiply_adds(recording, runs, scales.work))
 

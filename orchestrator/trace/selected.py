@@ -172,7 +172,8 @@ def selected_text(selected: Selected, as_form: Form) -> str:
 
 
 def selected_value(selected: Selected, as_form: Form) -> object:
-    """What the file has. Raises UnwritableSelectionError where the form cannot say it."""
+    """Return the content of the file. Raises UnwritableSelectionError if the form cannot express
+    it."""
     if as_form == "list":
         if selected.all_operators or selected.kernel_keys:
             raise _unwritable("a list of operators", "all operators, or kernel keys")
@@ -188,7 +189,7 @@ def selected_value(selected: Selected, as_form: Form) -> object:
 
 
 def builder_value(selected: Selected) -> dict[str, Any]:
-    """What `SelectiveBuilder.from_yaml_dict` reads."""
+    """Return the value that `SelectiveBuilder.from_yaml_dict` reads."""
     value: dict[str, Any] = {
         "include_all_non_op_selectives": selected.all_others,
         "include_all_operators": selected.all_operators,

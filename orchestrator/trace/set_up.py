@@ -1,4 +1,4 @@
-"""What a model called itself, of a trace: without what the recorder's set-up calls run. Pure.
+"""Calls that a model made itself in a trace: without those of the recorder's set-up. Pure.
 
 A trace counts both together, since every app makes these calls. `native/tracer/setup.cpp` has them.
 """
