@@ -126,8 +126,8 @@ def compare_results(
 
 
 def rounding_of(seen: Mapping[str, Any], nudged: Mapping[str, Any] | None) -> Rounding | None:
-    """How far the numbers of each tensor move where the floats of the inputs are the next ones. Of
-    a tensor that does not move nothing is known."""
+    """Return a function: tensor -> the largest change of its numbers if each float of the inputs
+    becomes the next one; None for a tensor that does not change. None without such a run."""
     if nudged is None:
         return None
     found = compare_results(seen, nudged, exact=True)
@@ -135,7 +135,7 @@ def rounding_of(seen: Mapping[str, Any], nudged: Mapping[str, Any] | None) -> Ro
 
 
 def needs_rounding(expected: Mapping[str, Any], seen: Mapping[str, Any] | None) -> bool:
-    """Whether numbers are so small that only the absolute tolerance makes them agree."""
+    """True if some numbers are so small that they agree only within the absolute tolerance."""
     if seen is None:
         return False
     usual = compare_results(expected, seen)
@@ -144,7 +144,7 @@ def needs_rounding(expected: Mapping[str, Any], seen: Mapping[str, Any] | None) 
 
 
 def same_value(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> bool:
-    """Whether two values of results agree."""
+    """True if two values of results agree."""
     return not any(_values(_Place("", ""), expected, seen))
 
 
@@ -273,7 +273,8 @@ def _tensors(
 def _scales(
     at: _Place, expected: Mapping[str, Any], seen: Mapping[str, Any]
 ) -> Iterator[Difference]:
-    """How the integers of quantised tensors are read: per tensor, or per channel."""
+    """Yield the differences in scale and zero point of quantised tensors: per tensor, or per
+    channel."""
     for name in ("scale", "zero_point", "axis", "scales", "zero_points"):
         left, right = expected.get(name), seen.get(name)
         if left is None or right is None:

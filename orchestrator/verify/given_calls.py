@@ -1,7 +1,7 @@
-"""What is wrong with the calls that a user writes for the model runner.
+"""Faults of the calls that a user writes for the model runner.
 
-Contract: pure. The runner refuses what it cannot read, but only after everything was compiled, and
-where it stands in the text. The format is that of `native/driver/values.h`.
+Contract: pure. The runner refuses a call that it cannot read, but only after everything was
+compiled, and with the place in the text. The format is that of `native/driver/values.h`.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def told_inputs(ran: RunnerResult) -> bytes | None:
 
 
 def still_running() -> str:
-    """What is said in place of a program's stderr where it took longer than it may."""
+    """Text in place of a program's stderr if it exceeded its time limit."""
     return f"still running after {TIME_LIMIT} s"
 
 
@@ -160,8 +160,8 @@ def _threads(count: int | None) -> dict[str, str]:
 
 
 def _said(result: dict[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
-    """What a result says of the library and the processor, which is taken out of it: its selection,
-    and the CPU levels that it could choose from."""
+    """Take the facts about library and processor out of a result: the library's selection, and the
+    CPU levels that it could choose from."""
     selection, levels = result.pop("selection", None), result.pop("cpu_levels", None)
     return (
         selection if isinstance(selection, str) else None,

@@ -1,4 +1,4 @@
-"""Whether a library that cannot run here is structurally identical to an executed one of its app.
+"""Structural comparison of a library that cannot run here with an executed one of its app.
 
 Contract: pure, and the same for ELF and Mach-O, for 32 and 64 bits, for every C++ library's
 namespace. It compares the registered operators, their kernels, the static initialisers of the units
@@ -107,9 +107,10 @@ def _kernels(symbol: str) -> Iterator[str]:
 
 
 def differences(ran: Structure, seen: Structure) -> tuple[str, ...]:
-    """What `seen` lacks of the executed structure, and what it has in addition: one line each.
+    """List the differences in structure, a line each: parts of the executed one that `seen` lacks,
+    and parts that it has in addition.
 
-    Units that only one of them has do not count: processors have their own kernels.
+    Units that only one of them has do not count: processors have kernels of their own.
     """
     found = []
     for name in ("schemas", "kernels", "initialisers"):

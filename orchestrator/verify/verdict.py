@@ -1,4 +1,4 @@
-"""Whether a variant runs its app's models: from the model runner's result to a verdict.
+"""Verdict on a variant that runs its app's models, or does not: from the model runner's result.
 
 Contract: pure. The caller runs the model runner and passes its exit status and output, which become
 `ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`. A model
@@ -40,12 +40,11 @@ class VerificationFailedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class RunnerResult:
-    """How the model runner ended: exit code as `subprocess` gives it, its JSON if any, its
-    stderr.
+    """Result of the model runner: exit code as `subprocess` gives it, its JSON if any, its stderr.
 
-    selection  the digest that the library said, where it can
-    levels     the CPU levels that the library could choose from, whatever it has of them; None
-               where the runner did not say so: it crashed, or is from before it did
+    selection  digest of the selection that the library reported, if it can
+    levels     CPU levels that the library could choose from, whichever of them it has; None if the
+               runner did not report them: it crashed, or is from before it did
     """
 
     returncode: int
@@ -148,8 +147,8 @@ def at_levels(
 def levels_of_all(
     levels: Sequence[str], results: Sequence[VerifyResult]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of a library's CPU levels, lowest first, those at which every model ran, and the others; none
-    of either where it has no levels, or a model did not run at all."""
+    """Split a library's CPU levels, lowest first, into those at which every model ran, and the
+    others; both are empty if it has no levels, or a model did not run at all."""
     if not levels or any(result.status == "not run here" for result in results):
         return (), ()
     lacking = {level for result in results for level in result.levels_not_run}
@@ -179,7 +178,7 @@ def in_layouts(usual: VerifyResult, others: Mapping[str, VerifyResult]) -> Verif
 
 
 def lacking_in_layouts(others: Mapping[str, VerifyResult]) -> Iterator[str]:
-    """Of a model, for each layout, the first thing that the library lacks to run it there."""
+    """Yield for each layout the first thing that the library lacks to run a model there."""
     for layout, result in others.items():
         lacking = next((f for f in result.failures if f.code in _LACKING), None)
         if lacking is not None:
@@ -266,7 +265,7 @@ def _crash(model: str, run: RunnerResult) -> Failure:
 
 
 def ended(run: RunnerResult) -> str:
-    """How a run ended, as text: `was killed by SIGSEGV`."""
+    """Describe the end of a run: `was killed by SIGSEGV`."""
     if run.returncode >= 0:
         return f"exited with code {run.returncode}"
     try:
