@@ -39,8 +39,8 @@ class Context:
 
     @property
     def texts(self) -> Path:
-        """Where generated texts are written, `$cache` in actions: the cache, or, if that is
-        another user's or can only be read, a folder of the workspace."""
+        """Folder for generated texts, `$cache` in actions: the cache, or a folder of the workspace
+        if the cache belongs to another user or is read-only."""
         folders = (self.cache, self.cache / "staging")
         mine = all(os.access(folder, os.W_OK) for folder in folders if folder.exists())
         return self.cache if mine else self.state / "texts"
