@@ -881,8 +881,8 @@ class _Blocks:
         return not later and any(use.user.isAfter(node) for use in value.uses())
 
     def _encloses(self, node: Node, way: tuple[int, ...]) -> bool:
-        """True if one of a node's own blocks is on the way: the node's results come after all of
-        the block."""
+        """True if one of a node's blocks encloses the written value, which `way` leads to: the
+        node's results come after all of the block."""
         if node.kind() not in ("prim::If", "prim::Loop"):
             return False
         return any(

@@ -394,7 +394,7 @@ def _lapack_missing(
 
 @dataclass(frozen=True, order=True)
 class Misfit:
-    """A call whose number of arguments differs from those that the runtime's operator takes.
+    """An operator call with a number of arguments that the runtime's operator does not take.
 
     `method` is the first that does so.
     """

@@ -2,7 +2,7 @@
 
 Source: proc(5), /proc/loadavg: its fourth field begins with the number of tasks that run or wait
 for a core. The averages before it would count the command that ran just before as well. On a system
-without that file (macOS), no other processes are assumed.
+without that file (macOS), the number of other processes is taken as 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verdict on a variant that runs its app's models, or does not: from the model runner's result.
+"""Verdicts on a variant's runs of its app's models, from the model runner's results.
 
 Contract: pure. The caller runs the model runner and passes its exit status and output, which become
 `ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`. A model

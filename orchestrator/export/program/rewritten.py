@@ -66,7 +66,7 @@ def functional_by_rewriting(exported: Any) -> Any | None:
 
 
 def _rewritten(graph: Any, node: Any) -> bool:
-    """Rewrite a node as a functional one. Returns False if there is no such rewrite."""
+    """Make a node functional, if it is not; returns False if that is not possible."""
     if node.op in ("placeholder", "output"):
         return True
     if node.op != "call_function":
