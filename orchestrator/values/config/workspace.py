@@ -220,7 +220,8 @@ class WorkspaceConfig(Declared):
         ),
     )
     defaults: Defaults = Field(
-        default_factory=lambda: Defaults(), description="What apps get unless they say otherwise."
+        default_factory=lambda: Defaults(),
+        description="Settings of an app whose app.yaml does not set them.",
     )
     cache: Text | None = Field(
         None,
