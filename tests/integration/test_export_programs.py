@@ -93,7 +93,7 @@ class Way(nn.Module):
     def forward(self, x):
         if x.sum() > 0:
             return x
-        with open("x"):
+        with open(sys.argv[0]):
             return -x
 
 class Odd(nn.Module):
