@@ -395,7 +395,8 @@ bool holds_tensors(const c10::Type& type) {
 // of others (CompositeImplicitAutograd in native_functions.yaml) the schema may say nothing: `dropout`
 // gives its argument back, `batch_norm` writes to its statistics. And of an app's own operators nothing
 // is known. All these may give back and write to all that they take, but for those named here: who is
-// not among them costs speed, and no right result.
+// not among them costs speed, and no right result. In the other known namespaces no operator is made of
+// others; those of packed layers (prepacked.cpp) have one kernel for all dispatch keys.
 
 // Made of others, and what they give is new: layers, products, norms, pools, names of other operators.
 const char kFresh[] =
@@ -473,7 +474,8 @@ Known known_of(const c10::OperatorName& name) {
   const auto& results = op->schema().returns();
   // what gives numbers asks a tensor for them: its size
   const bool asks = !results.empty() && std::none_of(results.begin(), results.end(), holds);
-  const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  const bool composed = name.name.compare(0, 6, "aten::") == 0 &&
+      op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   return composed && !asks && !is_among(name.name, kFresh) &&
           std::none_of(arguments.begin(), arguments.end(), says)
       ? Known::kNothing
