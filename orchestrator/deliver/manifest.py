@@ -239,6 +239,8 @@ class Manifest(_Fact):
     # What the library itself says (lta_selection_digest); None in a manifest from before it could.
     selection_digest: Digest | None = None
     runtime: RuntimeFact
+    # The app's own C++ files and headers, relative to its folder; None where it has none.
+    sources: SourceFact | None = None
     # None: PyTorch's own alone.
     kernels: KernelsFact | None = None
     # That a run uses by default; 0: as many as the machine has cores.

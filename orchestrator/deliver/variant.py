@@ -89,6 +89,7 @@ class DeliverInputs:
     `headers` are PyTorch's (destinations below `include/`), `definitions` the macros that they need
     (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's. `fingerprint` identifies
     what the app's variants for all ABIs have in common, and is the same on every machine.
+    `sources` are the app's own, where it has some.
     `beside` are libraries that the shared one needs and the app carries (libc++_shared.so).
     `model_files` are those of the models that say in `models` where they are delivered, by name.
     """
@@ -119,6 +120,7 @@ class DeliverInputs:
     maven_group: str | None = None
     java_api: JavaApi | None = None
     threads: int = 1
+    sources: SourceFact | None = None
     model_files: Mapping[str, bytes | Path] = field(default_factory=dict)
 
 
@@ -285,6 +287,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         selection=inputs.selection,
         selection_digest=inputs.selection.digest,
         runtime=inputs.runtime,
+        sources=inputs.sources,
         kernels=inputs.kernels,
         threads=inputs.threads,
         toolchain=inputs.toolchain,

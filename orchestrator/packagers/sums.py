@@ -56,13 +56,13 @@ def sums_text(folder: Path) -> str:
         name
         for package in our_packages(folder)
         if package not in (SUMS, SIGNATURE)
-        for name in _files_of(folder, package)
+        for name in files_of(folder, package)
     ]
     return "".join(f"{sha256_of(folder / name)}  {name}\n" for name in sorted(names))
 
 
-def _files_of(folder: Path, package: str) -> Iterator[str]:
-    """The package itself, or the files of one that is a folder."""
+def files_of(folder: Path, package: str) -> Iterator[str]:
+    """The names that the list has for a package: its own, or those of a folder's files."""
     if not (folder / package).is_dir():
         yield package
         return

@@ -17,7 +17,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -98,10 +98,13 @@ def tree_digest(root: Path, rules: TreeRules) -> str:
 
 def digest_files(root: Path, files: Iterable[str]) -> str:
     """The digest of `files` (relative to `root`, sorted)."""
-    total = hashlib.sha256()
-    for path in files:
-        total.update(f"{file_sha256(root / path)}  {path}\n".encode())
-    return total.hexdigest()
+    return digest_of({path: file_sha256(root / path) for path in files})
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """The digest of files whose own are known. files: path -> sha256, sorted by path"""
+    lines = "".join(f"{sha256}  {path}\n" for path, sha256 in files.items())
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def _walk(root: Path, rules: TreeRules) -> Iterator[str]:

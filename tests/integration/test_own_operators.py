@@ -33,6 +33,8 @@ def test_it_is_cut_verified_and_delivered(built: Path) -> None:
         assert {"aten::lerp.Scalar", "aten::empty_like"} <= {*selection["operators"]}
         assert not {"aten::lerp.Scalar", "aten::empty_like"} & {*selection["root_operators"]}
         assert selection["kernel_dtypes"]["ink_middles"] == ["Float"]
+        # with their headers, and with what was generated for the elementwise operator
+        assert {"src/brush.cpp", "src/smooth.cpp"} < {*manifest["sources"]["files"]}
         texts = built / "inker" / abi / "share/doc/inker_libtorch/licences/inker-sources/LICENSE"
         assert texts.read_bytes() == (ROOT / "apps/inker/LICENSE").read_bytes()
         # the elementwise operator, of whose three dtypes one ran

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.real
 LABEL = "//apps/camera:linux-x86_64"
 STEM = "camera-libtorch-0.1.0-linux-x86_64"
 TARBALLS = (f"{STEM}.tar.zst", f"{STEM}-symbols.tar.zst")
+STATEMENTS = (f"{STEM}.tar.zst.intoto.json", "camera-libtorch_0.1.0_amd64.deb.intoto.json")
 DEBS = tuple(f"camera-libtorch{part}_0.1.0_amd64.deb" for part in ("", "-dev", "-dbgsym"))
 TRIPLET = "x86_64-linux-gnu"
 CONSUMERS = Path(__file__).parent / "consumers"
@@ -82,7 +83,7 @@ def test_two_folders_and_two_times_give_equal_packages(packages: Path, tmp_path:
     ran = orchestrator("build", LABEL, "--quiet", cwd=root)
     assert ran.code == 0, ran.err
     second = root / "dist/camera/packages"
-    for name in (*TARBALLS, *DEBS):
+    for name in (*TARBALLS, *DEBS, *STATEMENTS):
         assert (second / name).read_bytes() == (packages / name).read_bytes(), name
         assert (second / name).stat().st_mtime == (packages / name).stat().st_mtime
 

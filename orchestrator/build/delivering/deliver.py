@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.build.delivering.licences import licences
+from orchestrator.build.delivering.licences import licences, source_of_app
 from orchestrator.build.delivering.public_headers import consumer_definitions, delivered_headers
 from orchestrator.build.planning.app_state import common_fingerprint
 from orchestrator.build.planning.plan import Variant
@@ -66,6 +66,7 @@ def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> Deli
         ),
         selection=selection_fact(runtime, selection, variant.objects.plan.request),
         runtime=_runtime(runtime),
+        sources=None if runtime.sources is None else source_of_app(runtime.sources),
         kernels=_kernels(runtime, variant.objects.plan.spec),
         threads=app.threads,
         toolchain=ToolchainFact(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import metadata
@@ -23,8 +24,10 @@ from orchestrator.source.tree import (
     TreeLinkError,
     TreeRules,
     digest_files,
+    digest_of,
     tree_files,
 )
+from orchestrator.values.own_sources import OwnSources
 
 # This project's, as pyproject.toml says it; the text is a copy of the one at the root.
 OWN_LICENCE = "BSD-3-Clause"
@@ -93,6 +96,16 @@ def source_of(folder: Path, globs: Sequence[str]) -> SourceFact | None:
     return SourceFact(sha256=one or digest_files(folder, files), files=tuple(globs))
 
 
+def source_of_app(sources: OwnSources) -> SourceFact:
+    """The digest of an app's own sources, with those that were generated or added for it."""
+    files = {
+        path: hashlib.sha256(text.encode()).hexdigest()
+        for path, text in sorted(sources.texts.items())
+    }
+    one = next(iter(files.values())) if len(files) == 1 else None
+    return SourceFact(sha256=one or digest_of(files), files=tuple(files))
+
+
 def _of_runtime(runtime: Runtime, units: Collection[str]) -> Iterator[Licence]:
     for rule in held_parts(runtime.version.licences, units):
         folder = _folder(runtime, rule.third_party)
@@ -136,7 +149,7 @@ def _of_app(workspace: Workspace, runtime: Runtime) -> Iterator[Licence]:
             app.config.version,
             declared.expression,
             {text.name: text},
-            SourceFact(sha256=runtime.sources.digest),
+            source_of_app(runtime.sources),
         )
 
 

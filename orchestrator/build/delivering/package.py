@@ -2,25 +2,29 @@
 
 A package of several ABIs is made once every one of its ABIs is delivered, verified and built from
 the same state of the app as this build; otherwise the report names the missing ABIs. So a build of
-one label makes a complete package or none, never one that mixes two states of an app.
+one label makes a complete package or none, never one that mixes two states of an app. Beside the
+packages of each kind is a statement about their provenance, which goes when they go.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from orchestrator.build.delivering.signing_key import signing_key
 from orchestrator.build.workshop.invocation import Invocation
+from orchestrator.deliver import provenance
 from orchestrator.deliver.delivered import Delivery, read_delivery
-from orchestrator.deliver.files import ForeignFolderError, sha256_of
-from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
+from orchestrator.deliver.files import ForeignFolderError, sha256_of, write_package
+from orchestrator.deliver.manifest import Manifest, UnreadableManifestError, read_manifest
 from orchestrator.deliver.record import FOLDER, claim_packages, drop_packages, slot_of
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.packagers.registry import PACKAGERS
-from orchestrator.packagers.sums import SLOT, write_sums
+from orchestrator.packagers.sums import SLOT, files_of, write_sums
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.platforms.platform import C_LIBRARIES
@@ -193,8 +197,11 @@ def _sum_up(here: Invocation, app: App) -> None:
 def _pack(
     here: Invocation, kind: PackageKind, deliveries: Iterable[Delivery], into: Path, slot: str
 ) -> tuple[PackageFile, ...]:
-    paths = PACKAGERS[kind].pack([*deliveries], into, here.context.env)
-    claim_packages(into, slot, [path.name for path in paths])
+    together = [*deliveries]
+    paths = PACKAGERS[kind].pack(together, into, here.context.env)
+    names = [path.name for path in paths]
+    statement = _write_statement(kind, [one.manifest for one in together], into, names)
+    claim_packages(into, slot, [*names, statement])
     return tuple(
         PackageFile(
             path.relative_to(here.context.root).as_posix(),
@@ -203,6 +210,22 @@ def _pack(
         )
         for path in paths
     )
+
+
+def _write_statement(
+    kind: PackageKind, manifests: Sequence[Manifest], into: Path, packages: Sequence[str]
+) -> str:
+    """Write the provenance of packages beside them; returns its file's name.
+
+    Raises `ForeignFileError`, `UnwritableError`.
+    """
+    subjects = {
+        name: sha256_of(into / name) for package in packages for name in files_of(into, package)
+    }
+    text = provenance.text(kind, manifests, subjects, metadata.version(provenance.BUILDER)).encode()
+    name = packages[0] + provenance.SUFFIX
+    write_package(into / name, hashlib.sha256(text).hexdigest(), lambda file: file.write(text))
+    return name
 
 
 def _bytes(path: Path) -> int:

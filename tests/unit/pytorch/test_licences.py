@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +21,13 @@ from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
 from zig_tool import zig
 
-from orchestrator.build.delivering.licences import held_parts, licences, of_linked, source_of
+from orchestrator.build.delivering.licences import (
+    held_parts,
+    licences,
+    of_linked,
+    source_of,
+    source_of_app,
+)
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.compilers.driver import LinkedPart
@@ -34,6 +41,7 @@ from orchestrator.pytorch.versions import LicenceRule
 from orchestrator.source.tree import TreeRules
 from orchestrator.system.process import LOCAL
 from orchestrator.values.config.toolchain import ToolchainConfig
+from orchestrator.values.own_sources import OwnSources
 
 RUNTIMES = ("pytorch_1_13", "pytorch_2_6")
 GNU = "x86_64-linux-gnu.2.28"
@@ -301,6 +309,25 @@ def test_our_own_code_is_a_part() -> None:
     text = ours.texts["LICENSE"]
     assert isinstance(text, Path)
     assert text.read_bytes() == (toy.ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("texts", [{"a.cpp": "é\r\n"}, {"a/z.h": "1", "a.cpp": "2", "a-b.h": ""}])
+def test_an_apps_sources_have_the_digest_that_sha256sum_gives(
+    texts: dict[str, str], tmp_path: Path
+) -> None:
+    """As of a part's source: of one file its own."""
+    for path, text in texts.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(text.encode())
+    found = source_of_app(OwnSources("toy", texts, ("a.cpp",), (), ()))
+    assert found.files == tuple(sorted(texts))
+    script = "LC_ALL=C sort -z | xargs -0 sha256sum"
+    script += " | sha256sum" if len(texts) > 1 else ""
+    paths = "\0".join(texts)
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, input=paths, capture_output=True, text=True, check=True
+    )
+    assert found.sha256 == done.stdout.split()[0]
 
 
 def test_a_part_whose_files_are_not_here_has_no_digest(tmp_path: Path) -> None:

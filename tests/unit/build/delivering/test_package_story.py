@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,14 +18,24 @@ from toy_workspace import toy_invocation
 
 from orchestrator.build.delivering import package as packaging
 from orchestrator.build.delivering.package import OnePackageError, OtherCLibraryError
+from orchestrator.deliver import provenance
 from orchestrator.deliver.delivered import Delivery, read_delivery
-from orchestrator.deliver.files import RECORD, ForeignFileError, write_package
+from orchestrator.deliver.files import (
+    RECORD,
+    File,
+    ForeignFileError,
+    sha256_of,
+    write_package,
+    write_package_folder,
+)
 from orchestrator.deliver.record import claim_packages, drop_packages
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.packagers.sums import SUMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.report.packages import MissingAbi, PackageReport
+from orchestrator.values.config.app import PackageKind
 from orchestrator.values.config.toolchain import Processor, System, ToolchainConfig
 from orchestrator.values.labels import VariantLabel
 
@@ -136,10 +147,11 @@ class Workspace:
 
 
 class Joiner(ModuleType):
-    """A kind of package that holds all ABIs: a file with their names."""
+    """A kind of package that holds all ABIs: a file with their names, and perhaps a folder."""
 
     JOINS_ABIS = True
     env: Mapping[str, str] | None = None
+    folder: str | None = None
 
     def pack(
         self, deliveries: Sequence[Delivery], into: Path, env: Mapping[str, str]
@@ -147,7 +159,11 @@ class Joiner(ModuleType):
         self.env = env
         text = " ".join(delivery.manifest.abi for delivery in deliveries)
         write_package(into / "toy.aar", text, lambda file: file.write(text.encode()))
-        return (into / "toy.aar",)
+        if self.folder is None:
+            return (into / "toy.aar",)
+        files = [File("a/toy.pom", text.encode()), File("toy.xml", b"")]
+        write_package_folder(into / self.folder, text, lambda: files)
+        return (into / "toy.aar", into / self.folder)
 
 
 @pytest.fixture
@@ -188,11 +204,14 @@ def test_each_linux_abi_has_packages_of_its_own(
     assert workspace.names() == [
         "toy-libtorch-1.2.0-linux-arm64-musl-symbols.tar.zst",
         "toy-libtorch-1.2.0-linux-arm64-musl.tar.zst",
+        "toy-libtorch-1.2.0-linux-arm64-musl.tar.zst.intoto.json",
         "toy-libtorch-1.2.0-linux-x86_64-symbols.tar.zst",
         "toy-libtorch-1.2.0-linux-x86_64.tar.zst",
+        "toy-libtorch-1.2.0-linux-x86_64.tar.zst.intoto.json",
         "toy-libtorch-dbgsym_1.2.0_amd64.deb",
         "toy-libtorch-dev_1.2.0_amd64.deb",
         "toy-libtorch_1.2.0_amd64.deb",
+        "toy-libtorch_1.2.0_amd64.deb.intoto.json",
     ]
 
 
@@ -251,10 +270,10 @@ def test_a_build_of_one_abi_leaves_the_other_packages(tmp_path: Path, quick: Del
     workspace.deliver("linux-x86_64")
     workspace.deliver("linux-arm64")
     workspace.build("linux-x86_64")
-    assert len(workspace.names()) == 2
+    assert len(workspace.names()) == 3
     (report,) = workspace.build("linux-arm64")
     assert report.abis == ("linux-arm64",)
-    assert len(workspace.names()) == 4
+    assert len(workspace.names()) == 6
 
 
 def test_packages_of_an_earlier_version_or_declaration_go(
@@ -273,6 +292,7 @@ def test_packages_of_an_earlier_version_or_declaration_go(
         "notes.txt",
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst",
+        "toy-libtorch-1.3.0-linux-x86_64.tar.zst.intoto.json",
     ]
 
 
@@ -435,12 +455,14 @@ def test_the_digests_follow_the_packages(tmp_path: Path, quick: DeliverInputs) -
     assert checked(workspace.into) == [
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst: OK",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst: OK",
+        "toy-libtorch-1.3.0-linux-x86_64.tar.zst.intoto.json: OK",
     ]
     # a changed package is somebody else's, and clean leaves it; what is ours goes
     (workspace.into / "toy-libtorch-1.3.0-linux-x86_64.tar.zst").write_text("mine")
     assert drop_packages(workspace.into) == (
         SUMS,
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst",
+        "toy-libtorch-1.3.0-linux-x86_64.tar.zst.intoto.json",
     )
 
 
@@ -451,6 +473,81 @@ def test_without_packages_there_are_no_digests(tmp_path: Path, quick: DeliverInp
     workspace.declare(targets=["linux-x86_64", "android-x86_64"], packages=["aar"])
     workspace.build("linux-x86_64")
     assert list(workspace.into.iterdir()) == []
+
+
+def statements(folder: Path) -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
+    """By the statement's file: the subjects' digests, and the parameters of the build."""
+    found = {}
+    for path in sorted(folder.glob(f"*{provenance.SUFFIX}")):
+        statement = json.loads(path.read_text())
+        assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
+        subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+        external = statement["predicate"]["buildDefinition"]["externalParameters"]
+        found[path.name.removesuffix(provenance.SUFFIX)] = (subjects, external)
+    return found
+
+
+def test_each_kind_of_an_abi_has_a_statement(tmp_path: Path, quick: DeliverInputs) -> None:
+    workspace = Workspace(tmp_path, quick, "linux-x86_64")
+    workspace.declare(packages=["tar", "deb", "wheel"])
+    workspace.deliver("linux-x86_64")
+    reports = workspace.build("linux-x86_64")
+    told = {
+        Path(one.files[0].path).name: ({Path(f.path).name: f.sha256 for f in one.files}, one.kind)
+        for one in reports
+    }
+    assert [one.kind for one in reports] == ["tar", "deb", "wheel"]
+    seen = statements(workspace.into)
+    assert {name: (digests, *made["packages"]) for name, (digests, made) in seen.items()} == told
+    assert {tuple(made["targets"]) for _, made in seen.values()} == {("linux-x86_64",)}
+
+
+@pytest.mark.parametrize("kind", [kind for kind, one in PACKAGERS.items() if one.JOINS_ABIS])
+def test_a_joined_package_has_one_statement(
+    kind: PackageKind, tmp_path: Path, quick: DeliverInputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has all ABIs, and the files of a package that is a folder, as SHA256SUMS has them."""
+    joiner = Joiner("joiner")
+    joiner.folder = "maven"
+    monkeypatch.setattr(packaging, "PACKAGERS", {kind: joiner})
+    abis = {"aar": ("android-arm64-v8a", "android-x86_64"), "xcframework": ("ios-arm64",)}[kind]
+    workspace = Workspace(tmp_path, quick, *abis)
+    for abi in abis:
+        workspace.deliver(abi)
+    workspace.build(*abis)
+    ((name, (digests, made)),) = statements(workspace.into).items()
+    assert name == "toy.aar"
+    assert (made["packages"], made["targets"]) == ([kind], [*abis])
+    lines = [line.split("  ") for line in (workspace.into / SUMS).read_text().splitlines()]
+    assert digests == {name: sha256 for sha256, name in lines if provenance.SUFFIX not in name}
+    assert {"toy.aar", "maven/a/toy.pom", "maven/toy.xml"} == digests.keys()
+
+
+def test_a_statement_is_written_once_and_follows_its_package(
+    tmp_path: Path, quick: DeliverInputs
+) -> None:
+    workspace = Workspace(tmp_path, quick, "linux-x86_64")
+    workspace.declare(packages=["tar"])
+    workspace.deliver("linux-x86_64")
+    workspace.build("linux-x86_64")
+    statement = workspace.into / f"toy-libtorch-1.2.0-linux-x86_64.tar.zst{provenance.SUFFIX}"
+    before = statement.read_bytes(), statement.stat().st_ino
+    workspace.build("linux-x86_64")
+    assert (statement.read_bytes(), statement.stat().st_ino) == before
+    workspace.deliver("linux-x86_64", threads=2)
+    workspace.build("linux-x86_64")
+    ((_, (digests, made)),) = statements(workspace.into).items()
+    assert made["threads"] == 2
+    assert digests == {
+        name: sha256_of(workspace.into / name)
+        for name in workspace.names()
+        if name != statement.name
+    }
+    # somebody's own in its place
+    statement.write_text("mine")
+    with pytest.raises(ForeignFileError):
+        workspace.build("linux-x86_64")
+    assert statement.read_text() == "mine"
 
 
 def write(path: Path, text: str) -> None:

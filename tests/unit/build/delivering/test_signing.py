@@ -43,6 +43,13 @@ trusted comment: toy-libtorch 1.2.0
 Lx9DKa2g8Nkphp4UsiGSxw7epM+7HUjmxbztBN+H02fv6MspKPSwonDN8gbvffaoImkBv2QrmjI/zUUd9DsdBw==
 """
 
+# What the list has, and so its signature covers: the packages, and the statement about them.
+LISTED = (
+    "toy-libtorch-1.2.0-linux-x86_64-symbols.tar.zst",
+    "toy-libtorch-1.2.0-linux-x86_64.tar.zst",
+    "toy-libtorch-1.2.0-linux-x86_64.tar.zst.intoto.json",
+)
+
 
 def key_text(public: bytes | None = None) -> bytes:
     """A secret key's file, without a password, as minisign's "Secret key format" has it."""
@@ -140,7 +147,7 @@ def test_the_digests_are_signed_once(workspace: Signed) -> None:
     assert workspace.said == ["//apps/toy: SHA256SUMS of its packages is signed"]
     first = content(workspace)
     assert verify(first[SUMS], first[SIGNATURE]) == "toy-libtorch 1.2.0"
-    assert len(checked(workspace.into)) == 2, "the signature is not in the list"
+    assert checked(workspace.into) == [f"{name}: OK" for name in LISTED], "without the signature"
     workspace.build("linux-x86_64")
     assert content(workspace) == first
     assert len(workspace.said) == 1
@@ -180,7 +187,7 @@ def test_without_its_variable_nothing_is_signed_and_that_is_said(workspace: Sign
     assert workspace.said == ["packages are not signed: $KEY names a variable that is unset"]
     workspace.build("linux-x86_64")
     assert SIGNATURE not in content(workspace), "the one before is not of this build"
-    assert len(checked(workspace.into)) == 2
+    assert checked(workspace.into) == [f"{name}: OK" for name in LISTED]
 
 
 def test_the_signature_goes_with_the_packages(workspace: Signed) -> None:
