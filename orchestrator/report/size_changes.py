@@ -19,6 +19,7 @@ _ROOM_FOR_THE_END: Final = 300
 _CONTRIBUTORS: Final = 10
 _CAUSES: Final = 5
 _UNITS: Final = 3
+_TOTAL: Final = "what its bytes are of is not known of both: run `./orchestrate size` after a build"
 
 
 def text(found: Sequence[Comparison], top: int) -> str:
@@ -27,8 +28,11 @@ def text(found: Sequence[Comparison], top: int) -> str:
     for one in _changed(found):
         lines.append(f"{one.label}: {_sizes(one.size)}{_packed(one)}")
         lines += [f"  {made}" for made in _made(one)]
+        if one.is_total:
+            lines.append(f"  {_TOTAL}")
         for heading, changes in _views(one):
-            lines += [f"  by {heading}:"]
+            if changes:
+                lines.append(f"  by {heading}:")
             lines += [f"    {_cause(one, change)}" for change in changes[:top]]
             if len(changes) > top:
                 rest = sum(change.difference for change in changes[top:])
@@ -134,6 +138,8 @@ def _verdict(one: Comparison, growth: int | None) -> str:
 def _why(one: Comparison) -> str:
     lines = [f"\n`{one.label}`\n"]
     lines += [f"- {made}\n" for made in _made(one)]
+    if one.is_total:
+        lines.append(f"- {_TOTAL}\n")
     lines += [f"- {_cause(one, change)}\n" for change in one.operators()[:_CAUSES]]
     units = [f"{unit.difference:+,} `{unit.name}`" for unit in one.units()[:_UNITS]]
     if units:

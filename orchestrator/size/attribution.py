@@ -18,6 +18,8 @@ from orchestrator.size.graph import LinkedGraph
 
 T = TypeVar("T")
 _FORMAT: Final = 1
+# The unit of a library of which only the size is known.
+UNATTRIBUTED: Final = "(not attributed)"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class Attribution:
     made: Mapping[str, str]
     asked: Mapping[str, Asked]
     shares: tuple[Share, ...]
+
+    @property
+    def is_total(self) -> bool:
+        """True if only the size is known, and not what it is of."""
+        return any(share.unit == UNATTRIBUTED for share in self.shares)
 
     def alone(self) -> dict[str, int]:
         """Bytes that only one operator or class asks for, by its name, largest first: the library

@@ -35,6 +35,15 @@ class Comparison:
     after: Attribution | None
 
     @property
+    def _sides(self) -> tuple[Attribution | None, Attribution | None]:
+        return self.before, self.after
+
+    @property
+    def is_total(self) -> bool:
+        """True if only the sizes can be compared: of a side no more is known."""
+        return any(one is not None and one.is_total for one in self._sides)
+
+    @property
     def label(self) -> str:
         """The variant's."""
         one = self.after or self.before
@@ -49,36 +58,33 @@ class Comparison:
     @property
     def packed(self) -> Change | None:
         """The same compressed; None where that is not known of both."""
-        sizes = [0 if one is None else one.packed for one in (self.before, self.after)]
-        before, after = sizes
+        before, after = (0 if one is None else one.packed for one in self._sides)
         return None if before is None or after is None else Change(self.label, before, after)
 
     def operators(self) -> tuple[Change, ...]:
         """Changes of the bytes that each operator or class has for itself alone, of those that
         several ask for, and of the rest: the differences add up to the library's. Largest first."""
-        return _changes(_by_operator(self.before), _by_operator(self.after))
+        return () if self.is_total else _changes(*map(_by_operator, self._sides))
 
     def units(self) -> tuple[Change, ...]:
         """Changes of each unit's bytes."""
-        return _changes(*(one.by_unit() if one else {} for one in (self.before, self.after)))
+        if self.is_total:
+            return ()
+        return _changes(*(one.by_unit() if one else {} for one in self._sides))
 
     def models(self) -> tuple[Change, ...]:
         """Changes of the bytes that models ask for, each alone or together."""
-        return _changes(
-            *(
-                {", ".join(who) or ANY: n for who, n in one.by_models().items()} if one else {}
-                for one in (self.before, self.after)
-            )
-        )
+        return () if self.is_total else _changes(*map(_by_models, self._sides))
 
     def made(self) -> dict[str, tuple[str, str]]:
         """Settings of the build that differ, by name: before and after."""
         if self.before is None or self.after is None:
             return {}
         before, after = self.before.made, self.after.made
+        known = {*before} & {*after} if self.is_total else {*before, *after}
         return {
             name: (before.get(name, ""), after.get(name, ""))
-            for name in sorted({*before, *after})
+            for name in sorted(known)
             if before.get(name, "") != after.get(name, "")
         }
 
@@ -114,6 +120,10 @@ def _size(one: Attribution | None) -> int:
 
 def _by_operator(one: Attribution | None) -> dict[str, int]:
     return {} if one is None else {ANY: one.base, SEVERAL: one.several, **one.alone()}
+
+
+def _by_models(one: Attribution | None) -> dict[str, int]:
+    return {} if one is None else {", ".join(w) or ANY: n for w, n in one.by_models().items()}
 
 
 def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Change, ...]:

@@ -8,12 +8,10 @@ from pathlib import Path
 from orchestrator.deliver.manifest import MANIFEST, Manifest
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.packagers.contents import read_packages
-from orchestrator.size.attribution import Asked, Attribution, Share
+from orchestrator.size.attribution import UNATTRIBUTED, Asked, Attribution, Share
 from orchestrator.system.reading import read_json
 
 SIZES = "sizes"
-# What is known of a library of which only the manifest is here.
-_UNKNOWN = "(not attributed)"
 
 
 class NoSizesError(OrchestratorError):
@@ -59,7 +57,7 @@ def bare(manifest: Manifest) -> Attribution:
             "runtime": f"PyTorch {manifest.runtime.pytorch}",
         },
         asked={name: Asked({}) for name in manifest.selection.root_operators or ()},
-        shares=(Share((), _UNKNOWN, "data", size),),
+        shares=(Share((), UNATTRIBUTED, "data", size),),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.build.explaining.kept_sizes import NoSizesError, sizes_in
 from orchestrator.report.size_changes import MOST_CHARACTERS, budget_details, markdown, text
-from orchestrator.size.attribution import Asked, Attribution, Share
+from orchestrator.size.attribution import UNATTRIBUTED, Asked, Attribution, Share
 from orchestrator.size.changes import Comparison, compared, grown
 
 BEFORE = Attribution(
@@ -64,6 +64,24 @@ def test_what_grew() -> None:
     assert grown([one], 6599) == (one,)
     assert grown([one], 6600) == ()
     assert grown([Comparison(None, AFTER)], 0) == ()
+
+
+def test_of_a_library_that_was_not_attributed_the_whole_is_compared() -> None:
+    whole = replace(
+        BEFORE,
+        packed=None,
+        made={"compiler": "zig 0.16"},
+        shares=(Share((), UNATTRIBUTED, "data", 1000),),
+    )
+    (same,) = compared({KEY: whole}, {KEY: BEFORE})
+    assert text([same], top=2) == "1 library is the same\n"
+    (grew,) = compared({KEY: whole}, {KEY: AFTER})
+    assert text([grew], top=2) == (
+        "//apps/camera:linux-x86_64: 1,000 -> 7,600 bytes, +6,600 (+660.00 %)\n"
+        "  compiler: zig 0.16 -> zig 0.17\n"
+        "  what its bytes are of is not known of both: run `./orchestrate size` after a build\n"
+        "0 libraries are the same\n"
+    )
 
 
 def test_a_comment() -> None:
