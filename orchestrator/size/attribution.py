@@ -52,6 +52,7 @@ class Asked:
 class Attribution:
     """All bytes of a library.
 
+    library the digest of the file; "" where it is not known
     packed  its size compressed (zstd, level 19); None where what an app links of it is a part
     made    what it was made with, by name: compiler, flags, options
     asked   what models ask for, by name
@@ -60,6 +61,7 @@ class Attribution:
 
     app: str
     abi: str
+    library: str
     size: int
     packed: int | None
     made: Mapping[str, str]
@@ -128,6 +130,7 @@ class Attribution:
             "format": _FORMAT,
             "app": self.app,
             "abi": self.abi,
+            "library": self.library,
             "size": self.size,
             "packed": self.packed,
             "made": dict(sorted(self.made.items())),
@@ -149,16 +152,25 @@ class Attribution:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> Attribution:
-        """The value of a file's JSON. Raises KeyError, ValueError, TypeError, IndexError where it
-        is another's."""
+        """The value of a file's JSON. Raises ValueError where it is another's."""
+        try:
+            return cls._parsed(value)
+        except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as cause:
+            raise ValueError("no sizes of a library") from cause
+
+    @classmethod
+    def _parsed(cls, value: Mapping[str, Any]) -> Attribution:
         if value["format"] != _FORMAT:
-            raise ValueError(f"format {value['format']}")
+            raise ValueError(f"format {value['format']!r}, where {_FORMAT} is known")
         names = list(value["asked"])
         claims = [tuple(str(names[number]) for number in claim) for claim in value["claims"]]
         kinds = get_args(Kind)
+        if any(number < 0 for one in (*value["claims"], *value["shares"]) for number in one):
+            raise ValueError("it has negative numbers")
         found = cls(
             app=str(value["app"]),
             abi=str(value["abi"]),
+            library=str(value["library"]),
             size=int(value["size"]),
             packed=None if value["packed"] is None else int(value["packed"]),
             made={str(name): str(made) for name, made in value["made"].items()},
@@ -172,7 +184,7 @@ class Attribution:
             ),
         )
         if sum(share.bytes for share in found.shares) != found.size:
-            raise ValueError("its shares are not its size")
+            raise ValueError("its shares do not add up to its size")
         return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from orchestrator.binary.elf_symbols import exported_bytes
@@ -36,6 +36,7 @@ from orchestrator.report.events import Events
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.size_changes import budget_details
 from orchestrator.report.table import BuildReport, Exported, VariantReport
+from orchestrator.size.attribution import Attribution
 from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import count_units
 from orchestrator.values.labels import VariantLabel
@@ -333,12 +334,10 @@ def _contributors(here: Invocation, variant: Variant, delivered: Delivered) -> s
         found = measure(here, runtime, variant, delivered.shared_library).attribution
     except OrchestratorError:
         return None
-    kept = sizes_in(record_of(here.context.dist, label)) if _is_kept(here, label) else {}
+    kept = dict[tuple[str, str], Attribution]()
+    with suppress(OrchestratorError):
+        kept = sizes_in(record_of(here.context.dist, label))
     return budget_details(found, kept.get((label.app, label.abi)))
-
-
-def _is_kept(here: Invocation, label: VariantLabel) -> bool:
-    return record_of(here.context.dist, label).is_file()
 
 
 def _check_budget(variant: Variant, delivered: Delivered) -> None:

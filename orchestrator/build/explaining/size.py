@@ -28,6 +28,7 @@ from orchestrator.size.atoms import atoms_graph
 from orchestrator.size.attribution import Asked, Attribution, exclusive, shares_of
 from orchestrator.size.graph import LinkedGraph, LinkedObject, Registered
 from orchestrator.size.linked import linked_graph
+from orchestrator.system.reading import file_sha256
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import Compile
 from orchestrator.values.labels import VariantLabel
@@ -94,6 +95,7 @@ def measure(here: Invocation, runtime: Runtime, variant: Variant, library: Path)
     attribution = Attribution(
         app=variant.label.app,
         abi=variant.label.abi,
+        library=file_sha256(library),
         size=graph.bytes(range(len(graph.nodes))),
         packed=packed,
         made=_made(here, runtime, variant),

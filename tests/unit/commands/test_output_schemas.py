@@ -388,7 +388,7 @@ def test_what_size_prints(
 ) -> None:
     shares = (Share((), "c10/a.cpp", "code", 5), Share(("aten::add",), "", "strings", 2))
     asked = {"aten::add": Asked({"m": ("forward at m.py:1",)})}
-    found = Attribution("camera", "a", 7, None, {}, asked, shares)
+    found = Attribution("camera", "a", "", 7, None, {}, asked, shares)
     graph = LinkedGraph([Node("f", "c10/a.cpp", {"code": 7})], [0], {}, set())
     monkeypatch.setattr(size, "require_traced", lambda *_: None)
     monkeypatch.setattr(size, "measured", lambda *_: Measured(found, graph))
@@ -405,7 +405,7 @@ def test_what_size_prints_of_two_builds(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = {"aten::add": Asked({"m": ("forward at m.py:1",)})}
-    before = Attribution("camera", "a", 5, 3, {}, {}, (Share((), "c10/a.cpp", "code", 5),))
+    before = Attribution("camera", "a", "", 5, 3, {}, {}, (Share((), "c10/a.cpp", "code", 5),))
     after = replace(
         before,
         size=7,

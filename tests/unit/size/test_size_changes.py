@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from package_toy import quick_inputs
 
-from orchestrator.build.explaining.kept_sizes import NoSizesError, sizes_in
+from orchestrator.build.explaining import kept_sizes
+from orchestrator.build.explaining.kept_sizes import NoSizesError, UnreadableSizesError, sizes_in
+from orchestrator.deliver.manifest import read_manifest
+from orchestrator.deliver.variant import deliver
+from orchestrator.packagers.contents import Packaged
 from orchestrator.report.size_changes import MOST_CHARACTERS, budget_details, markdown, text
 from orchestrator.size.attribution import UNATTRIBUTED, Asked, Attribution, Share
 from orchestrator.size.changes import Comparison, compared, grown
@@ -15,6 +21,7 @@ from orchestrator.size.changes import Comparison, compared, grown
 BEFORE = Attribution(
     app="camera",
     abi="linux-x86_64",
+    library=hashlib.sha256(b"library").hexdigest(),
     size=1000,
     packed=400,
     made={"compiler": "zig 0.16", "optimize": "balanced"},
@@ -146,16 +153,64 @@ def test_the_details_of_a_budget() -> None:
 
 
 def test_where_sizes_are_kept(tmp_path: Path) -> None:
-    kept = tmp_path / "dist/camera/sizes/linux-x86_64.json"
+    folder = deliver(quick_inputs(tmp_path / "parts"), tmp_path / "dist").folder
+    manifest = read_manifest(folder)
+    key = (manifest.app, manifest.abi)
+    digest = manifest.files[manifest.library.file].sha256
+    now = replace(BEFORE, app=key[0], abi=key[1], library=digest)
+    kept = folder.parent / f"sizes/{folder.name}.json"
+    other = tmp_path / "dist/camera/sizes/linux-x86_64.json"
+    for path in (kept, other):
+        path.parent.mkdir(parents=True)
+    other.write_text(BEFORE.text())
+    # kept: none, those of an earlier build, today's
+    for text_kept, attributed in (None, False), (BEFORE.text(), False), (now.text(), True):
+        if text_kept is not None:
+            kept.write_text(text_kept.replace("camera", key[0]))
+        for path in (folder, folder / "manifest.json", tmp_path / "dist"):
+            found = sizes_in(path)
+            assert (not found[key].is_total) == attributed, path
+            assert found[key].library == digest
+            assert (KEY in found) == (path.name == "dist")
+    assert sizes_in(kept) == sizes_in(kept.parent) == {key: now}
+
+
+def test_what_holds_no_sizes(tmp_path: Path) -> None:
+    with pytest.raises(NoSizesError, match="there are no sizes of libraries here"):
+        sizes_in(tmp_path / "nowhere")
+    kept = tmp_path / "camera/sizes/linux-x86_64.json"
     kept.parent.mkdir(parents=True)
-    kept.write_text(BEFORE.text())
-    (tmp_path / "dist/camera/linux-x86_64").mkdir()
-    (tmp_path / "dist/camera/linux-x86_64/manifest.json").write_text("{}")
-    for path in ("dist", "dist/camera", "dist/camera/sizes", "dist/camera/linux-x86_64"):
-        assert sizes_in(tmp_path / path) == {KEY: BEFORE}, path
-    assert sizes_in(kept) == {KEY: BEFORE}
-    assert sizes_in(tmp_path / "dist/camera/linux-x86_64/manifest.json") == {KEY: BEFORE}
-    (tmp_path / "other.json").write_text("[]")
-    for nothing in ("other.json", "nowhere"):
-        with pytest.raises(NoSizesError, match="there are no sizes of libraries here"):
-            sizes_in(tmp_path / nothing)
+    whole = BEFORE.text()
+    for damaged, seen in (
+        ("[]", "no sizes of a library"),
+        (whole[:-9], "Expecting value"),
+        (whole.replace('"format":1', '"format":2'), "format 2, where 1 is known"),
+        (whole.replace('"size":1000', '"size":1e999'), "no sizes of a library"),
+        (whole.replace('"size":1000', '"size":1001'), "its shares do not add up to its size"),
+        (whole.replace(",800]", ",-800]"), "it has negative numbers"),
+    ):
+        kept.write_text(damaged)
+        # what cannot be read is no library that is gone
+        for path in (kept, tmp_path):
+            with pytest.raises(UnreadableSizesError) as raised:
+                sizes_in(path)
+            assert str(raised.value.place) == str(kept)
+            assert str(raised.value.seen).startswith(seen)
+
+
+def test_what_an_app_links_of_a_static_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = deliver(quick_inputs(tmp_path / "parts"), tmp_path / "dist").folder
+    manifest = read_manifest(folder)
+    monkeypatch.setattr(kept_sizes, "linked_bytes", lambda path: {"libtoy.a": 7}[path.name])
+    packaged = [Packaged(folder, manifest, "lib/libtoy.a")]
+    monkeypatch.setattr(kept_sizes, "read_packages", lambda _: packaged)
+    (found,) = sizes_in(folder).values()
+    assert found.size == 7
+    packaged[0] = replace(packaged[0], path=tmp_path / "toy.xcframework.zip")
+    with pytest.raises(NoSizesError) as raised:
+        sizes_in(folder)
+    assert raised.value.what == (
+        "a package with a static library does not tell what an app links of it"
+    )

@@ -89,7 +89,7 @@ def attribution(units: tuple[Path, Path, Path]) -> tuple[Attribution, LinkedGrap
     nobody = Asked({"model": ("forward at net.py:3",)})
     size = len(stripped(library))
     asked = dict.fromkeys(ASKED, nobody)
-    return Attribution("toy", "abi", size, None, {}, asked, shares_of(graph)), graph
+    return Attribution("toy", "abi", "", size, None, {}, asked, shares_of(graph)), graph
 
 
 def test_the_sum_is_the_file(attribution: tuple[Attribution, LinkedGraph]) -> None:
@@ -120,7 +120,7 @@ def test_a_library_is_kept_as_a_text(attribution: tuple[Attribution, LinkedGraph
     found, _ = attribution
     assert Attribution.parse(json.loads(found.text())) == found
     other = dataclasses.replace(found, size=found.size + 1)
-    with pytest.raises(ValueError, match="its shares are not its size"):
+    with pytest.raises(ValueError, match="its shares do not add up to its size"):
         Attribution.parse(json.loads(other.text()))
     with pytest.raises(ValueError, match="format 2"):
         Attribution.parse({"format": 2})
