@@ -13,7 +13,7 @@ from orchestrator.build.workshop.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode
+from orchestrator.errors import ExitCode, visible
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "why"
@@ -52,6 +52,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         answer = why(here, label, arguments.subject)
         if arguments.bytes and answer.lines:
             answer = replace(answer, bytes=bytes_of(here, label, arguments.subject))
+            if answer.bytes is None:
+                log(
+                    f"no bytes are known of `{visible(arguments.subject)}`: only of operators,"
+                    " classes, and units and symbols that are not inlined"
+                )
     if arguments.json:
         answered: dict[str, object] = {"label": str(label), "subject": answer.subject}
         answered["lines"] = list(answer.lines)

@@ -43,6 +43,7 @@ _UNITS: Final = (
     (COMPILER, _CXX),
     (f"{HEADER}std", _CXX),
     (f"{HEADER}__", _CXX),
+    (f"{HEADER}libunwind", _CXX),
     (f"{HEADER}lta", _API),
     (f"{HEADER}torch", _INTERPRETER),
     (f"{HEADER}at::native", _OPERATORS),

@@ -29,17 +29,18 @@ _ATOMS: Final[Mapping[str, Kind]] = {
 
 def atoms_graph(
     members: Sequence[Atoms],
-    units: Sequence[tuple[str, bool]],
+    units: Sequence[tuple[str, bool, Mapping[str, str]]],
     exports: Collection[str],
     known: Symbols,
     selected: Mapping[OperatorName, Registered],
     asked: Mapping[str, Collection[str]],
 ) -> LinkedGraph:
     """As `linked_graph` of a shared library: its bytes add up to what an app's linker keeps. units:
-    of each member its unit, and whether it is in each library."""
+    of each member its unit, whether it is in each library, and the units that were compiled
+    together (`LinkedObject.members`)."""
     objects = [
-        LinkedObject(unit, _facts_of(one), always)
-        for one, (unit, always) in zip(members, units, strict=True)
+        LinkedObject(unit, _facts_of(one), always, together)
+        for one, (unit, always, together) in zip(members, units, strict=True)
     ]
     walk = Walk(objects, (), known, selected, asked)
     walk.run(exports)
@@ -49,9 +50,9 @@ def atoms_graph(
             found = one.atoms[atom]
             node = walk.sections.get((number, atom))
             if node is None:
-                graph.nodes.append(
-                    Node(min(found.names, default=found.section), objects[number].unit)
-                )
+                linked = objects[number]
+                unit = linked.unit_of(linked.facts.sections[atom])
+                graph.nodes.append(Node(min(found.names, default=found.section), unit))
                 node = len(graph.nodes) - 1
                 graph.base.append(node)
             if found.size:

@@ -8,12 +8,12 @@ point. Of a unit, static initialisers are there because something of the unit is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from orchestrator.binary.elf_layout import Kind
-from orchestrator.index.objects import ObjectFacts
+from orchestrator.index.objects import ObjectFacts, Section
 
 # Where functions, objects and the rest are from that are of no unit.
 HEADER: Final = "a header of "
@@ -25,11 +25,20 @@ TEXTS: Final = "texts and constants"
 
 @dataclass(frozen=True)
 class LinkedObject:
-    """An object of a link: its unit, and whether it is in each library."""
+    """An object of a link: its unit, and whether it is in each library.
+
+    members  of an object that several units were compiled into: a symbol -> its unit
+    """
 
     unit: str
     facts: ObjectFacts
     always: bool
+    members: Mapping[str, str] = field(default_factory=dict)
+
+    def unit_of(self, section: Section) -> str:
+        """The unit that a section is from."""
+        members = (self.members[name] for name in section.defines if name in self.members)
+        return next(members, self.unit)
 
 
 @dataclass(frozen=True)

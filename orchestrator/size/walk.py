@@ -141,7 +141,7 @@ class Walk:
             one = self.objects[key[0]]
             section = one.facts.sections[key[1]]
             name = min(section.defines) if section.defines else section.name
-            number = self._new(name, _header(name) if section.comdat else one.unit)
+            number = self._new(name, _header(name) if section.comdat else one.unit_of(section))
             self.sections[key] = number
             self._waiting.append(key)
         return number
@@ -281,7 +281,8 @@ def _handlers(facts: ObjectFacts) -> Iterator[tuple[int, Section]]:
 
 def _header(symbol: str) -> str:
     """Name of the headers that a template or an inline function is from, by its namespace."""
-    name = readable(symbol).rpartition(" ")[2]
+    # of a table without a symbol the section's name: `.rodata._ZN...`
+    name = readable(symbol[max(symbol.find("_Z"), 0) :]).rpartition(" ")[2]
     outer, inner = [*name.split("::"), ""][:2]
     if outer == name or not outer.isidentifier():
         return f"{HEADER}C"

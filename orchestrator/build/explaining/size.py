@@ -20,6 +20,7 @@ from orchestrator.build.workshop.invocation import Invocation, parts_chosen
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.deliver.manifest import MANIFEST, read_manifest
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.index.model import aliases
 from orchestrator.index.objects import read_object
 from orchestrator.libraries.features import asked_by_operators, sources_of
 from orchestrator.models.coverage import sites_of
@@ -123,7 +124,9 @@ def _of_shared(
     symbols = placed_symbols(unstripped)
     return linked_graph(
         [
-            LinkedObject(one.unit, read_object(path), one.object in always)
+            LinkedObject(
+                one.unit, read_object(path), one.object in always, members_of(runtime, one)
+            )
             for path, one in objects.items()
         ],
         layout(stripped, symbols),
@@ -133,6 +136,20 @@ def _of_shared(
         selected,
         asked,
     )
+
+
+def members_of(runtime: Runtime, shard: Compile) -> dict[str, str]:
+    """Of a unity shard's functions and objects the unit that each is from."""
+    index, units = runtime.index, {one.unit for one in shard.members}
+    wanted = {number for number, unit in enumerate(index.units) if unit.path in units}
+    if not wanted:
+        return {}
+    return {
+        alias: index.units[owner].path
+        for name, owner in zip(index.names, index.owners, strict=True)
+        if owner in wanted
+        for alias in aliases(name.split("@", 1)[0])
+    }
 
 
 def _of_archive(
@@ -149,7 +166,9 @@ def _of_archive(
     if not by_name.keys() <= {one.member for one in members}:
         raise _not_built(variant, library, None)
     units = [
-        (one.unit, one.object in always) if one is not None else (member.member, True)
+        (one.unit, one.object in always, members_of(runtime, one))
+        if one is not None
+        else (member.member, True, {})
         for member in members
         for one in [by_name.get(member.member)]
     ]
@@ -307,19 +326,29 @@ class Bytes:
     shared: int | None
 
     def text(self) -> str:
-        """As a line."""
+        """The amounts as a line."""
         lost = f"without it the library would be {self.alone:,} bytes smaller"
         if self.shared is None:
             return f"it takes {self.own:,} bytes; {lost}"
         return f"{lost}; what it needs as others do takes {self.shared:,} bytes more"
 
 
-def bytes_of(here: Invocation, label: VariantLabel, subject: str) -> Bytes:
-    """Bytes for an operator with all of its overloads, a class, a unit or a symbol.
+def bytes_of(here: Invocation, label: VariantLabel, subject: str) -> Bytes | None:
+    """Bytes for an operator with all of its overloads, a class, a unit or a symbol; None where no
+    bytes are of the subject alone: a kernel tag, a feature, what was inlined everywhere.
 
     Raises NothingMeasuredError, and what reading traces and planning raise.
     """
-    graph = measured(here, label).graph
+    return bytes_for(measured(here, label).graph, subject)
+
+
+def bytes_for(graph: LinkedGraph, subject: str) -> Bytes | None:
+    """The same of a library's graph.
+
+    An operator that models ask for: what nobody else asks for, so that the amount is that of `size
+    --by operator`, even if linked kernels call the operator. One that only kernels call: what is
+    reached through it alone.
+    """
     names = {subject, f"aten::{subject}", f"{_CLASS}{subject}"}
     asked = {
         node
@@ -329,7 +358,11 @@ def bytes_of(here: Invocation, label: VariantLabel, subject: str) -> Bytes:
     if asked:
         base = graph.reached(graph.base, graph.selected)
         needed = graph.bytes(graph.reached(asked) - base)
-        alone = exclusive(graph, asked)
+        others = [node for name, node in graph.asked.items() if node not in asked]
+        if len(others) < len(graph.asked):
+            alone = needed - graph.bytes(graph.reached(asked) & graph.reached(others) - base)
+        else:
+            alone = exclusive(graph, asked)
         return Bytes(graph.bytes(asked), alone, max(needed - alone, 0))
     nodes = {n for n, node in enumerate(graph.nodes) if subject in (node.unit, node.name)}
-    return Bytes(graph.bytes(nodes), exclusive(graph, nodes), None)
+    return Bytes(graph.bytes(nodes), exclusive(graph, nodes), None) if nodes else None
