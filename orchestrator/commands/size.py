@@ -14,6 +14,7 @@ from orchestrator.build.explaining.kept_sizes import sizes_in
 from orchestrator.build.explaining.size import measured
 from orchestrator.build.workshop.invocation import load
 from orchestrator.build.workshop.traced import require_traced
+from orchestrator.commands.jobs import count
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
@@ -41,6 +42,10 @@ EXAMPLE = """\
 ./orchestrate size //... --since origin/main --growth 20kB --format markdown > comment.md"""
 
 
+class NothingToCompareError(OrchestratorError):
+    """A comparison is asked for without two builds."""
+
+
 class GrownError(OrchestratorError):
     """Libraries grew by more than they may."""
 
@@ -58,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by", choices=get_args(By), default="area", help="what a row stands for (default: area)"
     )
     parser.add_argument(
-        "--top", type=int, default=20, metavar="N", help="rows of a table (default: 20)"
+        "--top", type=count, default=20, metavar="N", help="rows of a table (default: 20)"
     )
     parser.add_argument("--since", metavar="REVISION", help="the commit to compare with")
     parser.add_argument(
@@ -92,6 +97,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if len(paths) == len(arguments.what) == 2 and not arguments.since:
         before, after = (sizes_in(Path(path)) for path in paths)
         return _compare(arguments, compared(before, after))
+    _require_two_builds(arguments, [path for path in paths if Path(path).exists()])
     here = load(context, log)
     labels = resolve_patterns(arguments.what, here.workspace, log)
     require_traced(here, labels)
@@ -113,14 +119,32 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
+def _require_two_builds(arguments: argparse.Namespace, paths: Sequence[str]) -> None:
+    """Refuse options and paths of a comparison if there is none."""
+    options = {
+        "--growth": arguments.growth is not None,
+        "--format markdown": arguments.format == "markdown",
+    }
+    asked = [option for option, given in options.items() if given and not arguments.since]
+    if asked or paths:
+        raise NothingToCompareError(
+            f"{asked[0] if asked else paths[0]} goes with a comparison of two builds",
+            expected="two paths, OLD NEW, or patterns with --since REVISION",
+            seen=" ".join([*arguments.what, *(["--since"] if arguments.since else [])]),
+            hint="./orchestrate size old/dist dist",
+        )
+
+
 def _compare(arguments: argparse.Namespace, found: Sequence[Comparison]) -> int:
+    much = () if arguments.growth is None else grown(found, arguments.growth)
     if arguments.format == "json":
-        print(json.dumps({"format": 1, "changes": as_json(found)}, indent=2))
-    elif arguments.format == "markdown":
+        print(json.dumps({"format": 1, "changes": as_json(found, much)}, indent=2))
+        # an error would be a second document
+        return ExitCode.USER_ERROR if much else ExitCode.OK
+    if arguments.format == "markdown":
         print(markdown(found, arguments.growth), end="")
     else:
         print(text(found, arguments.top), end="")
-    much = [] if arguments.growth is None else grown(found, arguments.growth)
     if much:
         sys.stdout.flush()
         worst = max(much, key=lambda one: one.size.difference)

@@ -56,8 +56,8 @@ def budget_details(found: Attribution, before: Attribution | None) -> str:
     return "\n".join(lines)
 
 
-def as_json(found: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """See `schemas/output.schema.json`."""
+def as_json(found: Sequence[Comparison], grown: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """See `schemas/output.schema.json`. grown: those that grew by more than they may."""
     return [
         {
             "label": one.label,
@@ -65,6 +65,7 @@ def as_json(found: Sequence[Comparison]) -> list[dict[str, Any]]:
             "after_bytes": one.after and one.after.size,
             "before_compressed_bytes": one.before and one.before.packed,
             "after_compressed_bytes": one.after and one.after.packed,
+            "grew_too_much": one in grown,
             "made": {name: list(pair) for name, pair in one.made().items()},
             **{
                 f"{heading}s": [

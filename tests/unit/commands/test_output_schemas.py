@@ -432,6 +432,39 @@ def test_what_size_prints_of_two_builds(
     )
     assert run(workspace, "size", *paths, "--growth", "1 parsec") == 1
     assert "not a size, such as 20kB: '1 parsec'" in capsys.readouterr().err
+    # one document, also where the answer is no
+    assert run(workspace, "size", *paths, "--json", "--growth", "1B") == 1
+    out, err = capsys.readouterr()
+    assert faults("size", out) == []
+    assert json.loads(out)["changes"][0]["grew_too_much"]
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["//...", "--growth", "1B"], "--growth"),
+        (["//...", "--format", "markdown"], "--format markdown"),
+        (["WORKSPACE"], "WORKSPACE"),
+        (["WORKSPACE", "WORKSPACE", "--since", "HEAD"], "WORKSPACE"),
+    ],
+)
+def test_what_needs_two_builds(
+    words: list[str],
+    what: str,
+    workspace: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(workspace)
+    assert run(workspace, "size", *words) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {what} goes with a comparison of two builds\n")
+
+
+def test_rows_are_at_least_one(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(workspace, "size", "--top", "-3") == 1
+    assert "`-3` is not an integer of at least 1" in capsys.readouterr().err
 
 
 def test_what_explain_prints_of_the_last_build(
