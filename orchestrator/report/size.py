@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from rich.console import RenderableType
 from rich.text import Text
 
+from orchestrator.errors import visible
 from orchestrator.report.table import Column, Row, new_table, plain_text
 from orchestrator.size.areas import by_area
 from orchestrator.size.attribution import Attribution
@@ -62,7 +63,7 @@ def _parts(
         columns += [Column("shared", is_number=True), Column("asked by")]
     rows = []
     for name, amount in shown:
-        cells = [name, f"{amount:,}", f"{100 * amount / max(found.size, 1):.1f}"]
+        cells = [visible(name), f"{amount:,}", f"{100 * amount / max(found.size, 1):.1f}"]
         if shared:
             cells += [f"{shared[name]:,}" if name in shared else "", asked_by(found, name)]
         rows.append(Row(cells))
@@ -77,7 +78,8 @@ def asked_by(found: Attribution, name: str) -> str:
     asked = found.asked.get(name)
     if asked is None:
         return ""
-    return ", ".join(f"{m}: {sites[0]}" if sites else m for m, sites in asked.sites.items())
+    who = (f"{m}: {sites[0]}" if sites else m for m, sites in asked.sites.items())
+    return visible(", ".join(who))
 
 
 def _by_area(found: Attribution, _: LinkedGraph) -> Mapping[str, int]:

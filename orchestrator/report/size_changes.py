@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from orchestrator.errors import visible
 from orchestrator.size.attribution import Attribution
-from orchestrator.size.changes import Change, Comparison
+from orchestrator.size.changes import ANY, SEVERAL, Change, Comparison
 
 # GitHub takes 65,536 characters in a comment.
 MOST_CHARACTERS: Final = 60_000
@@ -39,7 +40,7 @@ def text(found: Sequence[Comparison], top: int) -> str:
                 lines.append(f"    {rest:+,}: {len(changes) - top} more")
     same = len(found) - len(_changed(found))
     lines.append(f"{same} {'library is' if same == 1 else 'libraries are'} the same")
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{visible(line)}\n" for line in lines)
 
 
 def budget_details(found: Attribution, before: Attribution | None) -> str:
@@ -109,7 +110,8 @@ def markdown(found: Sequence[Comparison], growth: int | None) -> str:
 def _head(found: Sequence[Comparison], changed: Sequence[Comparison]) -> str:
     total = sum(one.size.difference for one in found)
     if not changed:
-        return f"## Library sizes\n\nAll {len(found)} libraries are as large as before.\n"
+        same = "1 library is" if len(found) == 1 else f"All {len(found)} libraries are"
+        return f"## Library sizes\n\n{same} as large as before.\n"
     return (
         "## Library sizes\n\n"
         f"{len(changed)} of {len(found)} libraries changed, {total:+,} bytes in all.\n\n"
@@ -124,8 +126,8 @@ def _row(one: Comparison, growth: int | None) -> str:
     after = "gone" if one.after is None else f"{size.after:,}"
     compressed = "" if packed is None else f"{packed.difference:+,}"
     verdict = _verdict(one, growth)
-    name = one.label.removeprefix("//apps/")
-    return f"| `{name}` | {before} | {after} | {_difference(size)} | {compressed} | {verdict} |\n"
+    name = _code(one.label.removeprefix("//apps/"))
+    return f"| {name} | {before} | {after} | {_difference(size)} | {compressed} | {verdict} |\n"
 
 
 def _verdict(one: Comparison, growth: int | None) -> str:
@@ -137,12 +139,12 @@ def _verdict(one: Comparison, growth: int | None) -> str:
 
 
 def _why(one: Comparison) -> str:
-    lines = [f"\n`{one.label}`\n"]
-    lines += [f"- {made}\n" for made in _made(one)]
+    lines = [f"\n{_code(one.label)}\n"]
+    lines += [f"- {name}: {_code(change)}\n" for name, change in _settings(one)]
     if one.is_total:
         lines.append(f"- {_TOTAL}\n")
-    lines += [f"- {_cause(one, change)}\n" for change in one.operators()[:_CAUSES]]
-    units = [f"{unit.difference:+,} `{unit.name}`" for unit in one.units()[:_UNITS]]
+    lines += [f"- {_told(one, change)}\n" for change in one.operators()[:_CAUSES]]
+    units = [f"{unit.difference:+,} {_code(unit.name)}" for unit in one.units()[:_UNITS]]
     if units:
         lines.append(f"- most of it in {', '.join(units)}\n")
     return "".join(lines)
@@ -175,9 +177,26 @@ def _cause(one: Comparison, change: Change) -> str:
     return f"{change.difference:+,}: {change.name}{f', {who}' if who else ''}"
 
 
+def _told(one: Comparison, change: Change) -> str:
+    who = one.sites(change.name)
+    name = change.name if change.name in (ANY, SEVERAL) else _code(change.name)
+    return f"{change.difference:+,}: {name}{f', {_code(who)}' if who else ''}"
+
+
+def _code(text: str) -> str:
+    """A text of a model or a source, as it is: in Markdown `__getitem__` would be bold, and `@name`
+    call a person."""
+    plain = visible(text).replace("`", "'").replace("|", "\u00a6")
+    return f"`{plain}`"
+
+
 def _made(one: Comparison) -> Iterator[str]:
+    return (f"{name}: {change}" for name, change in _settings(one))
+
+
+def _settings(one: Comparison) -> Iterator[tuple[str, str]]:
     for name, (before, after) in one.made().items():
-        yield f"{name}: {before or 'none'} -> {after or 'none'}"
+        yield name, f"{before or 'none'} -> {after or 'none'}"
 
 
 def _difference(size: Change) -> str:

@@ -106,20 +106,36 @@ def test_a_comment() -> None:
         " :x: more than 5,000 bytes |\n"
         "\n### Why\n"
         "\n`//apps/camera:ios-arm64`\n"
-        "- +6,400: aten::hardswish, detector: forward at detector.py:41\n"
+        "- +6,400: `aten::hardswish`, `detector: forward at detector.py:41`\n"
         "- +900: (in any library)\n"
-        "- +200: aten::relu, m: forward at m.py:3\n"
+        "- +200: `aten::relu`, `m: forward at m.py:3`\n"
         "- +100: (for several operators)\n"
         "- most of it in +6,400 `d.cpp`, +900 `c10/a.cpp`, +300 `b.cpp`\n"
         "\n`//apps/camera:linux-x86_64`\n"
-        "- compiler: zig 0.16 -> zig 0.17\n"
-        "- +6,400: aten::hardswish, detector: forward at detector.py:41\n"
+        "- compiler: `zig 0.16 -> zig 0.17`\n"
+        "- +6,400: `aten::hardswish`, `detector: forward at detector.py:41`\n"
         "- +100: (in any library)\n"
-        "- +100: aten::relu, m: forward at m.py:3\n"
+        "- +100: `aten::relu`, `m: forward at m.py:3`\n"
         "- most of it in +6,400 `d.cpp`, +100 `b.cpp`, +100 `c10/a.cpp`\n"
     )
     same = compared({KEY: BEFORE}, {KEY: BEFORE})
-    assert markdown(same, None) == "## Library sizes\n\nAll 1 libraries are as large as before.\n"
+    assert markdown(same, None) == "## Library sizes\n\n1 library is as large as before.\n"
+
+
+def test_names_in_a_comment_are_shown_as_they_are() -> None:
+    """They are from models, which anyone may send."""
+    name = "aten::__getitem__.t"
+    sites = ("forward at a`|b@team\n## Approved\x1b.py:1",)
+    after = replace(
+        BEFORE,
+        size=1007,
+        asked={**BEFORE.asked, name: Asked({"m": sites})},
+        shares=(*BEFORE.shares, Share((name,), "e.cpp", "code", 7)),
+    )
+    found = compared({KEY: BEFORE}, {KEY: after})
+    shown = "m: forward at a'\u00a6b@team\\n## Approved\\x1b.py:1"
+    assert f"\n- +7: `{name}`, `{shown}`\n" in markdown(found, None)
+    assert "\x1b" not in text(found, top=9)
 
 
 def test_a_comment_of_200_apps_fits() -> None:
