@@ -22,7 +22,8 @@ Explains why something is in a variant: an operator, a unit (its path in PyTorch
 tag, a custom class, a build feature, or a mangled symbol. An operator without an overload stands
 for all of its overloads. Prints the models that need it, and the shortest path from a root to it: a
 chain of functions, each of which references the next. With `--bytes` also what it takes of the
-library that was built, and what that would lose without it."""
+library that was built, and what that would lose without it. Of an operator that is not in it, it
+tells which models do not ask for it, and which overloads are there."""
 EXAMPLE = """\
 ./orchestrate why //apps/camera aten::conv2d
 ./orchestrate why //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp
@@ -60,6 +61,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.json:
         answered: dict[str, object] = {"label": str(label), "subject": answer.subject}
         answered["lines"] = list(answer.lines)
+        if answer.absent:
+            answered["absent"] = list(answer.absent)
         if answer.bytes is not None:
             answered["bytes"] = asdict(answer.bytes)
         print(json.dumps({"format": 1, "present": bool(answer.lines), **answered}, indent=2))

@@ -91,6 +91,22 @@ class Explainer:
             line for name, of in answers.items() for line in (name, *(f"  {one}" for one in of))
         ]
 
+    def absent(self, names: Sequence[OperatorName], traces: Sequence[Trace]) -> list[str]:
+        """Lines that explain why the variant has none of these operators, and how it would get
+        them."""
+        lines = [
+            f"{trace.model}: its bytecode does not name it, and no input ran it" for trace in traces
+        ]
+        if self.selection.guarded:
+            guarded = ", ".join(sorted(self.selection.guarded))
+            lines.append(f"operators that no input ran cannot call it: {guarded}")
+        bases = {name.partition(".")[0] for name in names}
+        others = [one for one in sorted(self.selection.operators) if one.partition(".")[0] in bases]
+        if others:
+            lines.append(f"other overloads are in it: {', '.join(others)}")
+        lines.append("to have it: an input that runs it, or `extra` in app.yaml")
+        return lines
+
     def unit(self, path: str) -> list[str]:
         """Lines that explain why the variant has a unit; empty if it lacks it."""
         number = next((n for n, unit in enumerate(self.index.units) if unit.path == path), None)

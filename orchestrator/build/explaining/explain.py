@@ -23,22 +23,26 @@ class UnknownSubjectError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Answer:
-    """Why `subject` is in a variant; without lines it is not in it. bytes: what it takes of the
-    library, where somebody asked for that."""
+    """Why `subject` is in a variant; without lines it is not in it.
+
+    bytes   what it takes of the library, where somebody asked for that
+    absent  why it is not in the variant, where traces tell that: of operators
+    """
 
     label: VariantLabel
     subject: str
     lines: tuple[str, ...]
     bytes: Bytes | None = None
+    absent: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The answer as plain text; ends with a newline. Control characters in names are made
         visible."""
-        if not self.lines:
-            return f"{self.subject} is not in {self.label}: nothing that is selected needs it\n"
-        lines = self.lines if self.bytes is None else (*self.lines, self.bytes.text())
+        said = "is in" if self.lines else "is not in"
+        why = "" if self.lines else ": nothing that is selected needs it"
+        lines = (*self.lines, *self.absent, *([self.bytes.text()] if self.bytes else ()))
         details = "".join(f"  {visible(line)}\n" for line in lines)
-        return f"{self.subject} is in {self.label}\n{details}"
+        return f"{self.subject} {said} {self.label}{why}\n{details}"
 
 
 def why(here: Invocation, label: VariantLabel, subject: str) -> Answer:
@@ -55,7 +59,8 @@ def _answer(
 ) -> Answer:
     index = runtime.index
     explainer = _explainer(here, runtime, variant)
-    if operators := overloads(subject, runtime.kernels.by_operator):
+    operators = overloads(subject, runtime.kernels.by_operator)
+    if operators:
         lines = explainer.operators(operators, variant.traces)
     elif any(unit.path == subject for unit in index.units):
         lines = explainer.unit(subject)
@@ -67,7 +72,8 @@ def _answer(
         lines = explainer.operators(operators, variant.traces)
     else:
         raise _unknown(runtime, subject)
-    return Answer(label, subject, tuple(lines))
+    absent = explainer.absent(operators, variant.traces) if operators and not lines else ()
+    return Answer(label, subject, tuple(lines), absent=tuple(absent))
 
 
 def _explainer(here: Invocation, runtime: Runtime, variant: Variant) -> Explainer:

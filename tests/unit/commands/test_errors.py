@@ -62,6 +62,11 @@ def test_a_failure_is_told_in_a_table_as_it_is(capsys: pytest.CaptureFixture[str
 def test_other_words_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
     stderr_logger(False)(f"tracing {TITLE}")
     assert capsys.readouterr().err == "tracing \\x1b]0;owned\\x07\n"
+    absent = Answer(VariantLabel("camera", "a"), "aten::relu", (), absent=(f"who: {TITLE}",))
+    assert absent.text() == (
+        "aten::relu is not in //apps/camera:a: nothing that is selected needs it\n"
+        "  who: \\x1b]0;owned\\x07\n"
+    )
     answer = Answer(VariantLabel("camera", "linux-x86_64"), "aten::relu", (f"who: {TITLE}",))
     assert (
         answer.text() == "aten::relu is in //apps/camera:linux-x86_64\n  who: \\x1b]0;owned\\x07\n"

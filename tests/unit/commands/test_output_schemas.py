@@ -372,13 +372,17 @@ def test_what_why_prints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(why, "require_traced", lambda *_: None)
-    monkeypatch.setattr(why, "why", lambda _, label, subject: Answer(label, subject, lines))
+    absent = () if lines else ("m: its bytecode does not name it, and no input ran it",)
+    monkeypatch.setattr(
+        why, "why", lambda _, label, subject: Answer(label, subject, lines, absent=absent)
+    )
     monkeypatch.setattr(why, "bytes_of", lambda *_: Bytes(1, 2, None))
     for words in ([], ["--bytes"]):
         assert run(two_abis, "why", "//apps/camera", "x", "--json", *words) == 0
         out = capsys.readouterr().out
         assert faults("why", out) == []
         assert json.loads(out)["present"] == bool(lines)
+        assert tuple(json.loads(out).get("absent", ())) == absent
         assert ("bytes" in json.loads(out)) == bool(lines and words)
 
 

@@ -46,6 +46,21 @@ def test_who_asked_for_an_operator() -> None:
     assert told.operator(Op("aten::sparse_only"), [TRACE]) == []
 
 
+def test_why_an_operator_is_absent() -> None:
+    told = explainer()
+    guarded = "operators that no input ran cannot call it: toy::conv"
+    assert told.selection.guarded == {Op("toy::conv")}
+    hint = "to have it: an input that runs it, or `extra` in app.yaml"
+    unasked = "classifier: its bytecode does not name it, and no input ran it"
+    assert told.absent([Op("aten::sparse_only")], [TRACE]) == [unasked, guarded, hint]
+    traced = explainer(select(INDEX, KERNELS, [TRACE], "traced"))
+    assert traced.absent([Op("aten::linear.out")], [TRACE]) == [
+        unasked,
+        "other overloads are in it: aten::linear",
+        hint,
+    ]
+
+
 def test_an_operator_that_only_a_closure_has() -> None:
     unrun = Trace("camera", "m", TRACE.identity, (Op("aten::linear"),), {}, {})
     selection = select(INDEX, KERNELS, [unrun], "guarded")
