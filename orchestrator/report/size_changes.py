@@ -20,6 +20,7 @@ _ROOM_FOR_THE_END: Final = 300
 _CONTRIBUTORS: Final = 10
 _CAUSES: Final = 5
 _UNITS: Final = 3
+_NAMES: Final = 10
 _TOTAL: Final = "what its bytes are of is not known of both: run `./orchestrate size` after a build"
 
 
@@ -29,6 +30,7 @@ def text(found: Sequence[Comparison], top: int) -> str:
     for one in _changed(found):
         lines.append(f"{one.label}: {_sizes(one.size)}{_packed(one)}")
         lines += [f"  {made}" for made in _made(one)]
+        lines += [f"  {heading}: {', '.join(names)}" for heading, names in _asked(one)]
         if one.is_total:
             lines.append(f"  {_TOTAL}")
         for heading, changes in _views(one):
@@ -141,6 +143,9 @@ def _verdict(one: Comparison, growth: int | None) -> str:
 def _why(one: Comparison) -> str:
     lines = [f"\n{_code(one.label)}\n"]
     lines += [f"- {name}: {_code(change)}\n" for name, change in _settings(one)]
+    for heading, names in _asked(one):
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+        lines.append(f"- {heading}: {', '.join(map(_code, names[:_NAMES]))}{more}\n")
     if one.is_total:
         lines.append(f"- {_TOTAL}\n")
     lines += [f"- {_told(one, change)}\n" for change in one.operators()[:_CAUSES]]
@@ -152,7 +157,11 @@ def _why(one: Comparison) -> str:
 
 def _changed(found: Sequence[Comparison]) -> list[Comparison]:
     """Libraries that differ, largest growth first."""
-    different = (one for one in found if one.size.difference or one.operators() or one.made())
+    different = (
+        one
+        for one in found
+        if one.size.difference or one.operators() or one.made() or any(one.asked())
+    )
     return sorted(different, key=lambda one: (-one.size.difference, one.label))
 
 
@@ -192,6 +201,14 @@ def _code(text: str) -> str:
 
 def _made(one: Comparison) -> Iterator[str]:
     return (f"{name}: {change}" for name, change in _settings(one))
+
+
+def _asked(one: Comparison) -> Iterator[tuple[str, tuple[str, ...]]]:
+    new, gone = one.asked()
+    if new:
+        yield "asked for now", new
+    if gone:
+        yield "no longer asked for", gone
 
 
 def _settings(one: Comparison) -> Iterator[tuple[str, str]]:

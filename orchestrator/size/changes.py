@@ -88,6 +88,14 @@ class Comparison:
             if before.get(name, "") != after.get(name, "")
         }
 
+    def asked(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Operators and classes that models ask for after and not before, and before and not
+        after."""
+        if self.before is None or self.after is None or self.is_total:
+            return (), ()
+        before, after = self.before.asked.keys(), self.after.asked.keys()
+        return tuple(sorted(after - before)), tuple(sorted(before - after))
+
     def sites(self, operator: str) -> str:
         """Models that ask for an operator, each with its first site: `detector: forward at
         detector.py:41`."""

@@ -54,6 +54,7 @@ def test_what_grew() -> None:
     assert text([one], top=2) == (
         "//apps/camera:linux-x86_64: 1,000 -> 7,600 bytes, +6,600 (+660.00 %); compressed +2,000\n"
         "  compiler: zig 0.16 -> zig 0.17\n"
+        "  asked for now: aten::hardswish\n"
         "  by operator:\n"
         "    +6,400: aten::hardswish, detector: forward at detector.py:41\n"
         "    +100: (in any library)\n"
@@ -113,6 +114,7 @@ def test_a_comment() -> None:
         "- most of it in +6,400 `d.cpp`, +900 `c10/a.cpp`, +300 `b.cpp`\n"
         "\n`//apps/camera:linux-x86_64`\n"
         "- compiler: `zig 0.16 -> zig 0.17`\n"
+        "- asked for now: `aten::hardswish`\n"
         "- +6,400: `aten::hardswish`, `detector: forward at detector.py:41`\n"
         "- +100: (in any library)\n"
         "- +100: `aten::relu`, `m: forward at m.py:3`\n"
@@ -120,6 +122,15 @@ def test_a_comment() -> None:
     )
     same = compared({KEY: BEFORE}, {KEY: BEFORE})
     assert markdown(same, None) == "## Library sizes\n\n1 library is as large as before.\n"
+
+
+def test_what_models_no_longer_ask_for() -> None:
+    names = [f"aten::op{n:02}" for n in range(12)]
+    before = replace(BEFORE, asked={**BEFORE.asked, **dict.fromkeys(names, Asked({"m": ()}))})
+    found = compared({KEY: before}, {KEY: BEFORE})
+    assert f"  no longer asked for: {', '.join(names)}\n" in text(found, top=1)
+    shown = ", ".join(f"`{name}`" for name in names[:10])
+    assert f"- no longer asked for: {shown} and 2 more\n" in markdown(found, None)
 
 
 def test_names_in_a_comment_are_shown_as_they_are() -> None:
