@@ -11,9 +11,14 @@ from orchestrator.build.executing.execute import View
 from orchestrator.build.explaining.size import measured
 from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.ci.git_tree import GitTree, git_tree
+from orchestrator.errors import OrchestratorError, visible
 from orchestrator.size.attribution import Attribution
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.labels import VariantLabel
+
+
+class OutsideOfCommitError(OrchestratorError):
+    """A commit's tree is made to write outside of the folder that it is unpacked in."""
 
 
 def sizes_since(
@@ -39,11 +44,20 @@ def sizes_since(
 
 
 def unpacked(tree: GitTree, revision: str, state: Path) -> Path:
-    """The files of a commit, in a folder that is named by it. Raises UnknownRevisionError."""
+    """The files of a commit, in a folder that is named by it.
+
+    Raises UnknownRevisionError, OutsideOfCommitError.
+    """
     commit = tree.commit(revision)
     folder = state / "since" / commit[:12]
     files = tree.files(commit)
     contents = tree.contents(files.values())
+    outside = next((path for path in files if ".." in Path(path).parts or path[0] == "/"), None)
+    if outside is not None:
+        raise OutsideOfCommitError(
+            f"a commit has a file outside of its folder, and is not unpacked: `{visible(outside)}`",
+            seen=f"commit {commit}",
+        )
     for path, blob in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(contents[blob])
