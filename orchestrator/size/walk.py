@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from orchestrator.index.objects import ObjectFacts, Reference, Section
 from orchestrator.index.registrations import cut_registrations
@@ -30,6 +30,7 @@ _STRINGS: Final = ".rodata.str"
 _CONSTANTS: Final = re.compile(r"\.rodata\.cst(\d+)$")
 _HANDLERS: Final = ".gcc_except_table"
 
+Name = TypeVar("Name", bound=str)
 Key = tuple[int, int]  # an object, and a section of it
 
 
@@ -54,10 +55,7 @@ class Walk:
         self._imports = imports
         self._known = known
         self._selected = frozenset(selected)
-        self._kernels = dict[str, list[OperatorName]]()
-        for operator, one in selected.items():
-            for kernel in sorted(one.kernels):
-                self._kernels.setdefault(kernel, []).append(operator)
+        self._kernels = _inverse((name, sorted(one.kernels)) for name, one in selected.items())
         self._structs = {
             one.removeprefix("aten::").replace(".", "_"): one
             for one in self._selected
@@ -65,11 +63,7 @@ class Walk:
         }
         self._asked = asked
         self._brought = selected
-        askers = dict[str, set[str]]()
-        for name, units in asked.items():
-            for unit in units:
-                askers.setdefault(unit, set()).add(name)
-        self._askers = {unit: frozenset(names) for unit, names in askers.items()}
+        self._askers = {unit: frozenset(who) for unit, who in _inverse(asked.items()).items()}
         self._numbers = {one.unit: number for number, one in enumerate(objects)}
         self.definer: dict[str, Key] = {}
         for kind in ("global_symbols", "weak_symbols"):
@@ -141,7 +135,7 @@ class Walk:
             one = self.objects[key[0]]
             section = one.facts.sections[key[1]]
             name = min(section.defines) if section.defines else section.name
-            number = self._new(name, _header(name) if section.comdat else one.unit_of(section))
+            number = self._new(name, header_of(name) if section.comdat else one.unit_of(section))
             self.sections[key] = number
             self._waiting.append(key)
         return number
@@ -269,6 +263,15 @@ class Walk:
                 yield self._node((number, section.index))
 
 
+def _inverse(pairs: Iterable[tuple[Name, Collection[str]]]) -> dict[str, list[Name]]:
+    """Of names with parts each: a part -> the names that have it."""
+    found = dict[str, list[Name]]()
+    for name, parts in pairs:
+        for part in parts:
+            found.setdefault(part, []).append(name)
+    return found
+
+
 def _handlers(facts: ObjectFacts) -> Iterator[tuple[int, Section]]:
     """Each function's table of exception handlers."""
     functions = {s.name: s.index for s in facts.sections.values() if s.name.startswith(".text")}
@@ -279,7 +282,7 @@ def _handlers(facts: ObjectFacts) -> Iterator[tuple[int, Section]]:
                 yield function, section
 
 
-def _header(symbol: str) -> str:
+def header_of(symbol: str) -> str:
     """Name of the headers that a template or an inline function is from, by its namespace."""
     # of a table without a symbol the section's name: `.rodata._ZN...`
     name = readable(symbol[max(symbol.find("_Z"), 0) :]).rpartition(" ")[2]

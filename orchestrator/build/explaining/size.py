@@ -82,16 +82,10 @@ def measure(here: Invocation, runtime: Runtime, variant: Variant, library: Path)
             expected="`optimize: balanced` or `speed`",
             seen=f"optimize: {variant.app.optimize}",
         )
-    objects = _objects(runtime, variant)
-    always = _always(runtime, variant)
-    units = {one.unit for one in objects.values() if one.object not in always}
-    selected, asked = _selected(runtime, variant, units)
     if isinstance(variant.links, StaticLinks):
-        graph = _of_archive(runtime, variant, library, objects, always, selected, asked)
+        graph, packed = _of_archive(runtime, variant, library), None
     else:
-        graph = _of_shared(runtime, variant, library, objects, always, selected, asked)
-    packed = None
-    if not isinstance(variant.links, StaticLinks):
+        graph = _of_shared(runtime, variant, variant.links.shared.output, library)
         packed = len(zstandard.ZstdCompressor(level=19).compress(library.read_bytes()))
     attribution = Attribution(
         app=variant.label.app,
@@ -106,44 +100,56 @@ def measure(here: Invocation, runtime: Runtime, variant: Variant, library: Path)
     return Measured(attribution, graph)
 
 
-def _of_shared(
-    runtime: Runtime,
-    variant: Variant,
-    library: Path,
-    objects: Mapping[Path, Compile],
-    always: frozenset[str],
-    selected: Mapping[OperatorName, Registered],
-    asked: Mapping[str, Collection[str]],
-) -> LinkedGraph:
-    assert not isinstance(variant.links, StaticLinks)
-    unstripped = Path(runtime.fill(variant.links.shared.output))
+@dataclass(frozen=True)
+class _Linked:
+    """Objects that were linked, and what the library was linked for.
+
+    always           objects that are in each library
+    selected, asked  operators with what registers them; what models ask for with its units
+    """
+
+    objects: Mapping[Path, Compile]
+    always: frozenset[str]
+    selected: Mapping[OperatorName, Registered]
+    asked: Mapping[str, Collection[str]]
+
+
+def _linked(runtime: Runtime, variant: Variant) -> _Linked:
+    objects = _objects(runtime, variant)
+    always = _always(runtime, variant)
+    units = {one.unit for one in objects.values() if one.object not in always}
+    return _Linked(objects, always, *_selected(runtime, variant, units))
+
+
+def _of_shared(runtime: Runtime, variant: Variant, output: str, library: Path) -> LinkedGraph:
+    linked, unstripped = _linked(runtime, variant), Path(runtime.fill(output))
     stripped = library.read_bytes()
-    missing = next((path for path in (unstripped, *objects) if not path.is_file()), None)
+    missing = next((path for path in (unstripped, *linked.objects) if not path.is_file()), None)
     if missing is not None or not _is_of(unstripped, library, stripped):
         raise _not_built(variant, library, missing)
     symbols = placed_symbols(unstripped)
     return linked_graph(
         [
             LinkedObject(
-                one.unit, read_object(path), one.object in always, members_of(runtime, one)
+                one.unit, read_object(path), one.object in linked.always, members_of(runtime, one)
             )
-            for path, one in objects.items()
+            for path, one in linked.objects.items()
         ],
         layout(stripped, symbols),
         symbols,
         sorted(exported_symbols(library)),
         runtime.dialect.symbols,
-        selected,
-        asked,
+        linked.selected,
+        linked.asked,
     )
 
 
 def members_of(runtime: Runtime, shard: Compile) -> dict[str, str]:
     """Of a unity shard's functions and objects the unit that each is from."""
+    if not shard.members:
+        return {}
     index, units = runtime.index, {one.unit for one in shard.members}
     wanted = {number for number, unit in enumerate(index.units) if unit.path in units}
-    if not wanted:
-        return {}
     return {
         alias: index.units[owner].path
         for name, owner in zip(index.names, index.owners, strict=True)
@@ -152,28 +158,21 @@ def members_of(runtime: Runtime, shard: Compile) -> dict[str, str]:
     }
 
 
-def _of_archive(
-    runtime: Runtime,
-    variant: Variant,
-    library: Path,
-    objects: Mapping[Path, Compile],
-    always: frozenset[str],
-    selected: Mapping[OperatorName, Registered],
-    asked: Mapping[str, Collection[str]],
-) -> LinkedGraph:
-    members = atoms_of(library)
-    by_name = {path.name: one for path, one in objects.items()}
+def _of_archive(runtime: Runtime, variant: Variant, library: Path) -> LinkedGraph:
+    linked, members = _linked(runtime, variant), atoms_of(library)
+    by_name = {path.name: one for path, one in linked.objects.items()}
     if not by_name.keys() <= {one.member for one in members}:
         raise _not_built(variant, library, None)
     units = [
-        (one.unit, one.object in always, members_of(runtime, one))
+        (one.unit, one.object in linked.always, members_of(runtime, one))
         if one is not None
         else (member.member, True, {})
         for member in members
         for one in [by_name.get(member.member)]
     ]
     exports = sorted({name for one in members for name in one.exported if name.startswith("lta_")})
-    return atoms_graph(members, units, exports, runtime.dialect.symbols, selected, asked)
+    known = runtime.dialect.symbols
+    return atoms_graph(members, units, exports, known, linked.selected, linked.asked)
 
 
 def _not_built(variant: Variant, library: Path, missing: Path | None) -> NothingMeasuredError:
