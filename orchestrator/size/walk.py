@@ -264,7 +264,7 @@ class Walk:
 
 
 def _inverse(pairs: Iterable[tuple[Name, Collection[str]]]) -> dict[str, list[Name]]:
-    """Of names with parts each: a part -> the names that have it."""
+    """Part -> the names that have it, of names with several parts each."""
     found = dict[str, list[Name]]()
     for name, parts in pairs:
         for part in parts:

@@ -145,7 +145,7 @@ def _of_shared(runtime: Runtime, variant: Variant, output: str, library: Path) -
 
 
 def members_of(runtime: Runtime, shard: Compile) -> dict[str, str]:
-    """Of a unity shard's functions and objects the unit that each is from."""
+    """Unit of each of a unity shard's functions and objects, by symbol."""
     if not shard.members:
         return {}
     index, units = runtime.index, {one.unit for one in shard.members}
