@@ -208,7 +208,8 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
 
 
 # Rewritten, or left to torch: what is written there is not fresh, is looked at, or has another
-# dtype. A later use of what is written is one of the result: torch.export follows Python's name.
+# dtype; the operator writes to statistics, or computes otherwise in place; sizes are not known.
+# A later use of what is written is one of the result: torch.export follows Python's name.
 REWRITTEN = """
 import io, json, torch
 from torch import nn
@@ -259,6 +260,36 @@ def argument(its, x):
 def narrower(its, x):
     return (x * 2).add_(x.double())
 
+def dtype_kept(its, x):
+    return (x * 2).eq_(0)
+
+def dtype_of_a_sum(its, x):
+    return (x.to(torch.int32) * 2).cumsum_(0)
+
+def other_arguments(its, x):
+    return (x * x + 1).polygamma_(1)
+
+def statistics(its, x):
+    mean, var = its.norm.running_mean, its.norm.running_var
+    return torch.native_batch_norm(x, None, None, mean, var, True, 0.1, 1e-5)[0], mean * 1
+
+def instance_statistics(its, x):
+    mean, var = its.norm.running_mean, its.norm.running_var
+    return F.instance_norm(x, mean, var, use_input_stats=True)
+
+def instance(its, x):
+    return F.instance_norm(x)
+
+def of_values(its, x):
+    return x.nonzero().contiguous()
+
+def pieces(its, x):
+    a, b = x.unflatten(2, (-1, 1)).unflatten(-1, (2, -1)).chunk(2, 0)
+    return a - b, x.unflatten(-3, (1, 3))
+
+def left_over(its, x):
+    return x.unflatten(2, (1, -1))
+
 def learning(its, x):
     return F.dropout(x, training=True).sum() * 0
 
@@ -267,10 +298,13 @@ def copied(its, x):
     return y, x
 
 for way in (
-    residual, read_before, seen_in_a_view, viewed, seen_later, argument, narrower, learning, copied
+    *(residual, read_before, seen_in_a_view, viewed, seen_later, argument, narrower, learning),
+    *(copied, dtype_kept, dtype_of_a_sum, other_arguments, statistics, instance_statistics),
+    *(instance, of_values, pieces, left_over),
 ):
     net, x = Net(way).eval(), torch.randn(2, 3, 5, 4)
-    program = torch.export.export(net, (x.clone(),), strict=False)
+    sizes = ({2: torch.export.Dim.AUTO},) if way is left_over else None
+    program = torch.export.export(net, (x.clone(),), dynamic_shapes=sizes, strict=False)
     before = str(program.graph)
     core = functional_by_rewriting(program)
     same = None
@@ -316,6 +350,15 @@ def test_what_is_functional_by_rewriting(tmp_path: Path) -> None:
         "narrower": None,
         "learning": None,
         "copied": None,
+        "dtype_kept": None,
+        "dtype_of_a_sum": None,
+        "other_arguments": None,
+        "statistics": None,
+        "instance_statistics": None,
+        "instance": True,
+        "of_values": None,
+        "pieces": True,
+        "left_over": None,
         # folded into the convolution
         "norms of residual": [],
         "norms of written": [],

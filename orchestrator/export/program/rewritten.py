@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from orchestrator.export.program.arithmetic import ARITHMETIC
 
@@ -21,9 +22,11 @@ _ATEN: Final = torch.ops.aten
 _INPUTS: Final = frozenset(
     (InputKind.USER_INPUT, InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 )
-# They may give what they get, and the model calls them as the module does.
-_STAY: Final = frozenset((_ATEN.reshape.default, _ATEN.flatten.using_ints, _ATEN.expand_as.default))
-# What they give is memory of its own.
+# They may give what they get, or views of it, and the model calls them as the module does.
+_STAY: Final = frozenset(
+    (_ATEN.reshape.default, _ATEN.flatten.using_ints, _ATEN.expand_as.default, _ATEN.chunk.default)
+)
+# What they give is memory of its own; in place they compute the same, of the same dtype.
 _FRESH: Final = frozenset(
     getattr(_ATEN, name)
     for name in (
@@ -133,6 +136,8 @@ def _dropout(graph: Any, node: Any) -> bool:
 
 def _contiguous(graph: Any, node: Any) -> bool:
     its = _argument(node, "memory_format") or torch.contiguous_format
+    if free_unbacked_symbols(node.args[0].meta["val"]):
+        return False  # `is_contiguous` would ask what is not known
     if node.args[0].meta["val"].is_contiguous(memory_format=its):
         return _replace(graph, node, node.args[0])
     node.target, node.args = _ATEN.clone.default, (node.args[0],)
@@ -153,8 +158,43 @@ def _to(graph: Any, node: Any) -> bool:
     return True
 
 
+def _unflatten(graph: Any, node: Any) -> bool:
+    """A view whose other sizes stay those of the tensor."""
+    tensor, dim, sizes = (_argument(node, name) for name in ("self", "dim", "sizes"))
+    before, after = (one.meta["val"].shape for one in (tensor, node))
+    at = dim % len(before)
+    # with a size of 0 elsewhere a view cannot tell what -1 is
+    inner = [after[at + n] if one == -1 else one for n, one in enumerate(sizes)]
+    if not all(isinstance(one, int | torch.fx.Node) for one in inner):
+        return False
+    with graph.inserting_before(node):
+        outer = [_size(graph, tensor, n, size) for n, size in enumerate(before) if n != at]
+    node.target, node.kwargs = _ATEN.view.default, {}
+    node.args = (tensor, [*outer[:at], *inner, *outer[at:]])
+    return True
+
+
+def _size(graph: Any, tensor: Any, dim: int, size: Any) -> Any:
+    """A size of a tensor, as an argument: a number, or the node that asks for it."""
+    if isinstance(size, int):
+        return size
+    asked = graph.call_function(_ATEN.sym_size.int, (tensor, dim))
+    asked.meta["val"] = size
+    return asked
+
+
 def _batch_norm(graph: Any, node: Any) -> bool:
     return _argument(node, "training") is False and _argument(node, "running_mean") is not None
+
+
+def _native_batch_norm(graph: Any, node: Any) -> bool:
+    """Its schema does not say that it writes to statistics."""
+    return _argument(node, "training") is False
+
+
+def _instance_norm(graph: Any, node: Any) -> bool:
+    """Its schema does not say so either."""
+    return _argument(node, "use_input_stats") is False or _argument(node, "running_mean") is None
 
 
 def _without_write(graph: Any, node: Any) -> bool:
@@ -165,6 +205,8 @@ def _without_write(graph: Any, node: Any) -> bool:
     other = getattr(getattr(_ATEN, name.removesuffix("_"), None), target._overloadname, None)
     if other is None or not name.endswith("_") or written != [True, *[False] * (len(written) - 1)]:
         return False
+    if other.overloadpacket not in _FRESH and other.overloadpacket not in _RULES:
+        return False  # `eq_` keeps a dtype, and `eq` gives bools
     before, after = node.args[0], node.meta.get("val")
     tensors = [one.meta.get("val") for one in node.all_input_nodes]
     alike = all(isinstance(one, torch.Tensor) and one.dtype == after.dtype for one in tensors)
@@ -191,5 +233,8 @@ _RULES: Final[Mapping[Any, Callable[[Any, Any], bool]]] = {
     **{getattr(_ATEN, name): _dropout for name in ("dropout", "feature_dropout", "alpha_dropout")},
     _ATEN.contiguous: _contiguous,
     _ATEN.to: _to,
+    _ATEN.unflatten: _unflatten,
     _ATEN.batch_norm: _batch_norm,
+    _ATEN.native_batch_norm: _native_batch_norm,
+    _ATEN.instance_norm: _instance_norm,
 }
