@@ -125,10 +125,12 @@ def compare_results(
         ) from cause
 
 
-def rounding_of(seen: Mapping[str, Any], nudged: Mapping[str, Any] | None) -> Rounding | None:
+def rounding_of(
+    seen: Mapping[str, Any] | None, nudged: Mapping[str, Any] | None
+) -> Rounding | None:
     """Return a function: tensor -> the largest change of its numbers if each float of the inputs
-    becomes the next one; None for a tensor that does not change. None without such a run."""
-    if nudged is None:
+    becomes the next one; None for a tensor that does not change. None without such runs."""
+    if seen is None or nudged is None:
         return None
     found = compare_results(seen, nudged, exact=True)
     return {one.tensor: one.max_abs for one in found if one.max_abs is not None}.get
@@ -138,9 +140,8 @@ def needs_rounding(expected: Mapping[str, Any], seen: Mapping[str, Any] | None) 
     """True if some numbers are so small that they agree only within the absolute tolerance."""
     if seen is None:
         return False
-    usual = compare_results(expected, seen)
     strict = compare_results(expected, seen, rounding=lambda tensor: 0.0)
-    return len(strict) > len(usual)
+    return len(strict) > len(compare_results(expected, seen, rounding=lambda tensor: math.inf))
 
 
 def same_value(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> bool:
@@ -302,8 +303,9 @@ def _elements(
     _, width, usual = _DTYPES[dtype]
     largest = max((abs(a) for a in left if math.isfinite(a)), default=0.0)
     known = at.known
-    usual = usual.for_numbers_up_to(largest)
-    if known is not None and usual.rtol:
+    if known is None:
+        usual = usual.for_numbers_up_to(largest)
+    elif usual.rtol:
         usual = usual.for_rounding(largest, known)
     tolerance = at.tolerance(usual)
     wrong = [

@@ -8,13 +8,20 @@ that did not run, or could not be compared, is never `ok`.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.values.config.app import BASELINE
-from orchestrator.verify.compare import Difference, compare_results, rounding_of, run_name
+from orchestrator.verify.compare import (
+    Difference,
+    Rounding,
+    compare_results,
+    needs_rounding,
+    rounding_of,
+    run_name,
+)
 from orchestrator.verify.nondeterminism import uncompared
 
 # `ok in part`: everything ran, and some outputs have values that cannot be compared
@@ -107,11 +114,11 @@ def verify(
     model: str,
     expected: Mapping[str, Any],
     seen: RunnerResult,
-    nudged: Mapping[str, Any] | None = None,
+    rounding: Rounding | None = None,
 ) -> VerifyResult:
     """The verdict on a model, from the tracer's result and the runner's result in the variant.
 
-    nudged: the runner's result where each float of the inputs is the next one
+    rounding: of `rounding_of`
     Raises `compare.MalformedResultError` where one of the results is not one.
     """
     if seen.result is None:
@@ -121,9 +128,7 @@ def verify(
     if "" not in failed:
         failures += [
             _other_output(model, difference)
-            for difference in compare_results(
-                expected, seen.result, rounding=rounding_of(seen.result, nudged)
-            )
+            for difference in compare_results(expected, seen.result, rounding=rounding)
             if difference.run not in failed
         ]
     if not failures and not seen.result["runs"]:
@@ -133,6 +138,28 @@ def verify(
     places = uncompared(expected)
     status: Status = "failed" if failures else "ok in part" if places else "ok"
     return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures), uncompared=places)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Verdicts on a model's runs in one variant. Small outputs of each run, at whatever CPU level,
+    are compared by the rounding error of the first one.
+
+    ran     result of the first run
+    nudged  gives the result where each float of the inputs is the next one; asked if needed
+    """
+
+    model: str
+    expected: Mapping[str, Any]
+    ran: Mapping[str, Any] | None
+    nudged: Callable[[], Mapping[str, Any] | None]
+
+    def verdict(self, seen: RunnerResult) -> VerifyResult:
+        """Raises as `verify`."""
+        rounding = None
+        if needs_rounding(self.expected, seen.result):
+            rounding = rounding_of(self.ran, self.nudged())
+        return verify(self.model, self.expected, seen, rounding)
 
 
 def at_levels(

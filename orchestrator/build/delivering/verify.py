@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from orchestrator.build.planning.selected import require_selection
 from orchestrator.build.workshop.invocation import Invocation
@@ -24,9 +25,9 @@ from orchestrator.values.config.forms import CORES
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.packages import library_name
 from orchestrator.values.trace import Trace
-from orchestrator.verify.compare import needs_rounding
 from orchestrator.verify.model_runner import Layout, Nudged, run_model, told_inputs
 from orchestrator.verify.verdict import (
+    Judge,
     RunnerResult,
     VerifyResult,
     as_delivered,
@@ -34,7 +35,6 @@ from orchestrator.verify.verdict import (
     in_layouts,
     lacking_in_layouts,
     not_run,
-    verify,
     with_threads,
 )
 
@@ -137,32 +137,23 @@ def verify_library(
         inside = model.name in models and not model.runs and shipped.inputs is None
         ran = runner.run(threads=1, with_arguments=inside)
         require_selection(selection, ran, Place(str(library)))
-        one = verify(model.name, expected, ran)
-        if one.status != "failed" and needs_rounding(expected, ran.result):
-            # small outputs, of which the usual tolerance alone proves nothing
-            nudged = runner.run(threads=1, layout="nudged").result
-            one = verify(model.name, expected, ran, nudged)
-        others = {
-            level: verify(model.name, expected, again)
-            for level, again in _at_other_levels(runner, levels, ran)
-        }
-        result = at_levels(one, others, _lacking(levels, ran, others))
+        verdict = Judge(model.name, expected, ran.result, cache(runner.nudged)).verdict
+        others = {level: verdict(again) for level, again in _at_other_levels(runner, levels, ran)}
+        result = at_levels(verdict(ran), others, _lacking(levels, ran, others))
         if result.status != "failed":
             laid_out = {
-                layout: verify(model.name, expected, runner.run(threads=1, layout=layout))
-                for layout in get_args(Layout)
+                layout: verdict(runner.run(threads=1, layout=layout)) for layout in get_args(Layout)
             }
             result = in_layouts(result, laid_out)
             for line in lacking_in_layouts(laid_out):
                 here.log(f"//apps/{app.name}:{abi}: {line}")
         if threads > 1:
-            several = verify(model.name, expected, runner.run(threads=threads))
-            result = with_threads(result, threads, several)
+            result = with_threads(result, threads, verdict(runner.run(threads=threads)))
         if model.name in models:
             inputs = told_inputs(ran) if inside else shipped.inputs
             file = replace(shipped, path=models[model.name], inputs=inputs)
             delivered = replace(runner, shipped=file).run(threads=1)
-            result = as_delivered(result, verify(model.name, expected, delivered))
+            result = as_delivered(result, verdict(delivered))
         results.append(result)
     return tuple(results)
 
@@ -198,6 +189,10 @@ class _Runner:
             with_arguments=with_arguments,
             runner=self.context.runner,
         )
+
+    def nudged(self) -> Mapping[str, Any] | None:
+        """The result where each float of the inputs is the next one."""
+        return self.run(threads=1, layout="nudged").result
 
 
 def _at_other_levels(

@@ -153,6 +153,16 @@ def test_numbers_below_every_tolerance_are_compared_by_their_own_scale() -> None
     assert differences(tensor("float32", [1], 6e-8), tensor("float32", [1], 1.2e-7)) == []
 
 
+def test_rounding_errors_below_every_tolerance_are_known_by_the_nudged_run() -> None:
+    """As of x - x.mean() where all of x are 0.1."""
+    expected, ran = (result(tensor("float32", [1], one)) for one in (7.45e-9, 0.0))
+    assert len(compare_results(expected, ran)) == 1
+    assert needs_rounding(expected, ran)
+    for moved, told in ((7.45e-9, 0), (1e-13, 1)):
+        rounding = rounding_of(ran, result(tensor("float32", [1], moved)))
+        assert len(compare_results(expected, ran, rounding=rounding)) == told
+
+
 def test_bfloat16_is_the_upper_half_of_a_float() -> None:
     # 1.0, 1.0078125 (the next one), 1.125
     assert differences(tensor("bfloat16", [1], 0x3F80), tensor("bfloat16", [1], 0x3F81)) == []

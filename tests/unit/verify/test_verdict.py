@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import base64
+import struct
 from typing import Any
 
 import pytest
 
 from orchestrator.verify.verdict import (
+    Judge,
     RunnerResult,
     VerificationFailedError,
     VerifyResult,
@@ -56,6 +59,28 @@ def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
         "failed",
         "m, at CPU level baseline: the model runner was killed by SIGILL",
     )
+
+
+def test_small_outputs_of_every_run_are_compared_by_the_first_ones_rounding_error() -> None:
+    def small(number: float) -> dict[str, Any]:
+        data = base64.b64encode(struct.pack("<f", number)).decode()
+        made = result(0)
+        made["runs"][0]["output"] = {"tensor": {"dtype": "float32", "shape": [1], "data": data}}
+        return made
+
+    asked = []
+
+    def nudged() -> dict[str, Any]:
+        asked.append("nudged")
+        return small(2.000001e-5)
+
+    right = small(2e-5)
+    verdict = Judge("m", right, right, nudged).verdict
+    assert verdict(RunnerResult(0, right)).status == "ok"
+    assert verdict(RunnerResult(-4, None)).status == "failed"
+    assert asked == []
+    assert verdict(RunnerResult(0, small(1.5e-5))).status == "failed"
+    assert asked == ["nudged"]
 
 
 def test_inputs_in_other_layouts_change_no_output() -> None:
