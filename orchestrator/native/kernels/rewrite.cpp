@@ -426,8 +426,8 @@ const char kPassing[] =
 constexpr size_t kStatistics = 3, kTraining = 5;
 const char kNorms[] = " batch_norm native_batch_norm _batch_norm_impl_index instance_norm ";
 
-// Have kernels of their own, and write to a tensor that is no result: the noise.
-const char kWriting[] = " rrelu_with_noise ";
+// Have kernels of their own, and write to a tensor that is no result: the noise, running statistics.
+const char kWriting[] = " rrelu_with_noise batch_norm_update_stats ";
 
 // PyTorch's own namespaces, and that of the library whose operators come with the orchestrator.
 const char* const kKnown[] = {"aten::", "quantized::", "prepacked::", "torchvision::"};
