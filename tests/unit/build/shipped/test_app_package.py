@@ -16,7 +16,12 @@ from golden_files import Golden
 from test_output_schemas import faults
 
 from orchestrator import cli
-from orchestrator.binary.elf_pages import MisplacedSegmentError, UnalignedRelroError, fault
+from orchestrator.binary.elf_pages import (
+    MisplacedSegmentError,
+    SmallAlignmentError,
+    UnalignedRelroError,
+    fault,
+)
 from orchestrator.build.shipped.app_package import app_package
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import Workspace
@@ -41,10 +46,12 @@ ALIGNED: tuple[Header, ...] = (
 SMALL: tuple[Header, ...] = ((LOAD, 0, 0, 0x900, 0x1000), (LOAD, 0x900, 0x1900, 0x700, 0x1000))
 
 
-def elf(headers: tuple[Header, ...] = ALIGNED, holding: bytes = b"") -> bytes:
-    """A shared object of 64 bits with these program headers and nothing else."""
+def elf(headers: tuple[Header, ...] = ALIGNED, holding: bytes = b"", *, sections: int = 0) -> bytes:
+    """A shared object of 64 bits with these program headers; holding: also its sections."""
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
-    head = struct.pack("<HHIQQQIHHHHHH", 3, 183, 1, 0, 64, 0, 0, 64, 56, len(headers), 64, 0, 0)
+    counts = (64, 56, len(headers), 64, sections, 0)
+    behind = 64 + 56 * len(headers) if sections else 0
+    head = struct.pack("<HHIQQQIHHHHHH", 3, 183, 1, 0, 64, behind, 0, *counts)
     body = b"".join(
         struct.pack("<IIQQQQQQ", kind, 4, offset, address, address, size, size, align)
         for kind, offset, address, size, align in headers
@@ -168,6 +175,11 @@ def test_a_library_that_is_mapped_out_of_the_apk(workspace: Workspace, tmp_path:
             "0x2000",
         ),
         (((LOAD, 0, 0, 0x6000, PAGE), (RELRO, 0, 0, PAGE, 1)), None, ""),
+        (
+            ((LOAD, 0x1900, 0x1900, 0x700, PAGE), (LOAD, 0, 0, 0x900, PAGE)),
+            MisplacedSegmentError,
+            "an end at 0x900, and a beginning at 0x1900",
+        ),
         (ALIGNED, None, ""),
     ],
 )
@@ -177,6 +189,14 @@ def test_what_a_loader_asks_for(
     found = fault(ELFFile(io.BytesIO(elf(headers))), PAGE)
     assert type(found) is (error or type(None))
     assert (found.seen if found else "") == seen
+
+
+def test_headers_cost_time_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 dynamic segments and 1,000 sections are 2,000 things, not a million."""
+    monkeypatch.setattr(ELFFile, "iter_sections", lambda *_: pytest.fail("reads sections"))
+    count = 1000
+    made = elf(((2, 0x40, 0x40, 64, 8),) * count, bytes(64 * count), sections=count)
+    assert isinstance(fault(ELFFile(io.BytesIO(made)), PAGE), SmallAlignmentError)
 
 
 @pytest.mark.parametrize(
