@@ -37,13 +37,15 @@ MODEL_SUFFIXES: Final = (".ptl", ".pt", ".pt2", ".pte")
 # `lib/` of an APK, `base/lib/` of a bundle, `jni/` of an AAR
 _LIBRARY: Final = re.compile(r"(?:.*/)?(?:lib|jni)/(?P<abi>[^/]+)/[^/]+\.so")
 _ZIP: Final = b"PK\x03\x04"
+# A file that each package has, but an .apks or .xapk lacks: of an APK and an AAR, and of a bundle.
+_OF_A_PACKAGE: Final = frozenset({"AndroidManifest.xml", "BundleConfig.pb"})
 # What the header of a member ends with: the lengths of its name and of what is behind it
 # (APPNOTE.TXT, 4.3.7).
 _LOCAL: Final = struct.Struct("<4s22xHH")
 
 
 class NotAnAppPackageError(OrchestratorError):
-    """The file cannot be read, or is no zip archive."""
+    """The file cannot be read, is no zip archive, or a zip of several packages."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,16 @@ def _package(file: BinaryIO, archive: zipfile.ZipFile, place: Place) -> AppPacka
     entries = archive.infolist()
     if len(entries) > MAX_MEMBERS or sum(one.file_size for one in entries) > left:
         raise too_large(place)
+    names = {one.filename for one in entries}
+    inner = min((name for name in names if name.endswith(".apk")), default=None)
+    if inner is not None and not names & _OF_A_PACKAGE:
+        raise NotAnAppPackageError(
+            "this is a set of Android packages",
+            place=place,
+            expected="an .apk, an .aab or an .aar",
+            seen=f"{inner} in it",
+            hint="unpack it, and name each .apk that has libraries or models",
+        )
     libraries: dict[str, Member] = {}
     models: dict[str, Member] = {}
     for entry in entries:

@@ -18,6 +18,8 @@ _KINDS: Final[Mapping[LibraryKind, str]] = {
     "ours": "a library of this project",
     "other": "another library",
 }
+# Libraries that an app does not get from this project.
+_OF_OTHERS: Final = frozenset({"executorch", "other"})
 _MOST: Final = 5
 _GUIDE: Final = "docs/guide/from-pytorch-mobile.md"
 
@@ -31,6 +33,7 @@ class FoundLibrary:
     wide    whether its ABI has 64 bits
     faults  why a device with pages of 16 KB does not load it; empty for ABIs of 32 bits, which
             have none
+    place   where it lies in the APK, if it cannot be mapped there: the app's fault, not its own
     """
 
     path: str
@@ -39,6 +42,16 @@ class FoundLibrary:
     wide: bool
     kind: LibraryKind
     faults: tuple[str, ...] = ()
+    place: int | None = None
+
+    @property
+    def all_faults(self) -> tuple[str, ...]:
+        """Its own, and that of its place."""
+        return (
+            self.faults
+            if self.place is None
+            else (*self.faults, f"lies at {self.place:#x} in the APK")
+        )
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,7 @@ class AppPackageReport:
     @property
     def well(self) -> bool:
         """True if the libraries load on all systems, and all models would run in ours."""
-        return not any(one.faults for one in self.libraries) and all(
+        return not any(one.all_faults for one in self.libraries) and all(
             one.runs for one in self.models
         )
 
@@ -106,14 +119,19 @@ class AppPackageReport:
 
     def _advice(self) -> Iterator[str]:
         kinds = {one.kind for one in self.libraries}
-        refused = any(one.faults for one in self.libraries if one.kind != "other")
-        if refused:
+        if any(one.faults for one in self.libraries if one.kind not in _OF_OTHERS):
             yield (
                 "Google Play refuses these libraries: build one that is aligned, for the app's"
                 f" models alone ({_GUIDE})"
             )
-        if any(one.faults for one in self.libraries if one.kind == "other"):
+        if any(one.faults for one in self.libraries if one.kind in _OF_OTHERS):
             yield "get newer releases of the other libraries, aligned to 16 KB"
+        misplaced = sorted({one.name for one in self.libraries if one.place is not None})
+        if misplaced:
+            yield (
+                "package with the Android Gradle plugin 8.5.1 or newer, or run zipalign -P 16"
+                f" before signing: not at multiples of 16 KB in the APK are {_some(misplaced)}"
+            )
         runs = [one for one in self.models if one.runs]
         if runs:
             yield (
@@ -128,8 +146,8 @@ def _by_name(one: FoundLibrary) -> tuple[str, str, str]:
 
 
 def _aligned(one: FoundLibrary) -> str:
-    if one.faults:
-        return "; ".join(one.faults)
+    if one.all_faults:
+        return "; ".join(one.all_faults)
     return "loads with pages of 16 KB" if one.wide else "32 bits, whose pages have 4 KB"
 
 
@@ -163,8 +181,8 @@ def _library_json(one: FoundLibrary) -> dict[str, Any]:
         "path": one.path,
         "abi": one.abi,
         "kind": one.kind,
-        "aligned_to_16_kb": not one.faults,
-        "faults": list(one.faults),
+        "aligned_to_16_kb": not one.all_faults,
+        "faults": list(one.all_faults),
     }
 
 

@@ -60,9 +60,10 @@ def app_package(path: Path, workspace: Workspace) -> AppPackageReport:
 def _library(package: AppPackage, member: Member) -> FoundLibrary:
     data = package.read(member)
     wide = member.abi in _WIDE
-    faults = tuple(_faults(member, data)) if wide else ()
+    faults = tuple(_faults(data)) if wide else ()
     kind = _kind(member.name, data)
-    return FoundLibrary(member.path, member.name, member.abi, wide, kind, faults)
+    place = _misplaced(member) if wide else None
+    return FoundLibrary(member.path, member.name, member.abi, wide, kind, faults, place)
 
 
 def _kind(name: str, data: bytes) -> LibraryKind:
@@ -75,7 +76,7 @@ def _kind(name: str, data: bytes) -> LibraryKind:
     return "pytorch_inside" if _PYTORCH in data else "other"
 
 
-def _faults(member: Member, data: bytes) -> Iterator[str]:
+def _faults(data: bytes) -> Iterator[str]:
     """Why a device with larger pages does not load a library."""
     try:
         elf = ELFFile(io.BytesIO(data))
@@ -88,9 +89,15 @@ def _faults(member: Member, data: bytes) -> Iterator[str]:
         return
     if found is not None:
         yield f"{found.what}: {found.seen}, not {found.expected}"
-    # Android maps a library that is not compressed out of the APK; others it unpacks first.
-    if member.path.startswith("lib/") and member.placed is not None and member.placed % PAGE:
-        yield f"lies at {member.placed:#x} in the APK: run zipalign -P 16"
+
+
+def _misplaced(member: Member) -> int | None:
+    """Return the place of a library in the APK, if it cannot be mapped there.
+
+    Android maps a library that is not compressed; others it unpacks first.
+    """
+    stored = member.path.startswith("lib/") and member.placed is not None
+    return member.placed if stored and (member.placed or 0) % PAGE else None
 
 
 def _models(package: AppPackage, workspace: Workspace) -> Iterator[FoundModel]:

@@ -140,6 +140,10 @@ def test_executorch_is_told_apart(workspace: Workspace, tmp_path: Path) -> None:
     report = app_package(apk(tmp_path / "a.apk", files), workspace)
     assert {one.kind for one in report.libraries} == {"executorch"}
     assert report.well
+    (old,) = app_package(
+        apk(tmp_path / "b.apk", {"lib/x86_64/libexecutorch.so": elf(SMALL)}), workspace
+    )._advice()
+    assert old == "get newer releases of the other libraries, aligned to 16 KB"
 
 
 def placed(path: Path, where: int) -> Path:
@@ -155,7 +159,13 @@ def placed(path: Path, where: int) -> Path:
 def test_a_library_that_is_mapped_out_of_the_apk(workspace: Workspace, tmp_path: Path) -> None:
     assert app_package(placed(tmp_path / "good.apk", PAGE), workspace).well
     (found,) = app_package(placed(tmp_path / "bad.apk", 0x1000), workspace).libraries
-    assert found.faults == ("lies at 0x1000 in the APK: run zipalign -P 16",)
+    assert (found.faults, found.all_faults) == ((), ("lies at 0x1000 in the APK",))
+    report = app_package(tmp_path / "bad.apk", workspace)
+    assert not report.well
+    assert report.text().splitlines()[1:] == [
+        "do: package with the Android Gradle plugin 8.5.1 or newer, or run zipalign -P 16 before"
+        " signing: not at multiples of 16 KB in the APK are libx.so"
+    ]
     # Gradle places what it takes from an AAR
     aar = apk(tmp_path / "a.aar", {"jni/arm64-v8a/libx.so": elf()}, stored=True)
     assert app_package(aar, workspace).well
@@ -226,6 +236,12 @@ def test_what_is_no_package(workspace: Workspace, tmp_path: Path) -> None:
     assert refused(path, workspace) == (
         "this package is truncated or damaged: File is not a zip file"
     )
+    inner = {"splits/base-master.apk": b"PK", "toc.pb": b""}
+    assert refused(apk(path, inner), workspace) == (
+        "this is a set of Android packages: splits/base-master.apk in it"
+    )
+    plugin = {"AndroidManifest.xml": b"", "assets/plugin.apk": b""}
+    assert app_package(apk(path, plugin), workspace).well
 
 
 def test_a_package_that_does_harm(
