@@ -119,6 +119,23 @@ public class IValue {
     return items;
   }
 
+  /** Whether this has the type, or is empty and so may have it. */
+  private boolean isOf(Type wanted) {
+    switch (wanted) {
+      case BOOL_LIST:
+      case LONG_LIST:
+      case DOUBLE_LIST:
+      case TENSOR_LIST:
+      case LIST:
+        return isListOf(wanted);
+      case DICT_STRING_KEY:
+      case DICT_LONG_KEY:
+        return isDictOf(wanted);
+      default:
+        return is(wanted);
+    }
+  }
+
   private boolean is(Type wanted) {
     return type == wanted;
   }
@@ -359,13 +376,17 @@ public class IValue {
   /**
    * A List[T].
    *
-   * @param array its items, all of one kind
+   * @param array its items, all of one kind; a model's list or dictionary that is empty is of any
    * @return a new value
    * @throws IllegalArgumentException if they are of several
    */
   public static IValue listFrom(IValue... array) {
+    Type kind = array.length == 0 ? null : array[0].type;
     for (IValue item : array) {
-      if (item.type != array[0].type) {
+      kind = item.isOf(kind) ? kind : item.type;
+    }
+    for (IValue item : array) {
+      if (!item.isOf(kind)) {
         throw new IllegalArgumentException("List must contain items of the same type");
       }
     }

@@ -1,5 +1,6 @@
 package org.pytorch;
 
+import java.math.BigInteger;
 import java.nio.Buffer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -15,7 +16,7 @@ import java.util.Locale;
  *
  * <p>A tensor of an array has a copy of it. A tensor of a buffer lies over all of the buffer, from its first element to its
  * capacity: what is written there between calls, the next call sees. {@code allocateFloatBuffer} and its like make such
- * buffers: direct, in native order.
+ * buffers: direct, in native order. One that is read-only is copied in each call.
  *
  * <p>The elements of a result are in the order that {@link #memoryFormat} tells.
  */
@@ -63,9 +64,30 @@ public class Tensor {
     }
   }
 
-  /** The same over the same memory in the app's own package; the caller closes it. */
+  /** The same in the app's own package, over the same memory unless that is read-only; the caller closes it. */
   libtorch.app.Tensor toOwn() {
-    return libtorch.app.Tensor.over(dtype.own, data, shape, memoryFormat.strides(shape));
+    return libtorch.app.Tensor.over(dtype.own, writable().data, shape, memoryFormat.strides(shape));
+  }
+
+  /** This, or a copy if its buffer is read-only: a model may write into its arguments. */
+  Tensor writable() {
+    if (!data.isReadOnly()) {
+      return this;
+    }
+    switch (dtype) {
+      case UINT8:
+        return fromBlobUnsigned(getDataAsUnsignedByteArray(), shape, memoryFormat);
+      case INT8:
+        return fromBlob(getDataAsByteArray(), shape, memoryFormat);
+      case INT32:
+        return fromBlob(getDataAsIntArray(), shape, memoryFormat);
+      case FLOAT32:
+        return fromBlob(getDataAsFloatArray(), shape, memoryFormat);
+      case INT64:
+        return fromBlob(getDataAsLongArray(), shape, memoryFormat);
+      default:
+        return fromBlob(getDataAsDoubleArray(), shape, memoryFormat);
+    }
   }
 
   private static void requireArray(Object data, int length, long[] shape) {
@@ -492,14 +514,17 @@ public class Tensor {
     if (shape == null) {
       throw new IllegalArgumentException("Shape must be not null");
     }
-    long count = 1;
+    BigInteger count = BigInteger.ONE; // a size of 0 may follow factors that overflow a long
     for (long size : shape) {
       if (size < 0) {
         throw new IllegalArgumentException("Shape elements must be non negative");
       }
-      count = Math.multiplyExact(count, size);
+      count = count.multiply(BigInteger.valueOf(size));
     }
-    return count;
+    if (count.bitLength() >= Long.SIZE) {
+      throw new IllegalArgumentException("Shape has more elements than a long can count: " + Arrays.toString(shape));
+    }
+    return count.longValue();
   }
 
   /**
