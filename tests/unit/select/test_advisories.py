@@ -4,6 +4,7 @@ that its own code gives."""
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,6 +75,31 @@ def test_a_library_of_other_operators_has_none_of_it(dialect: Dialect) -> None:
     found = verdicts(ALL.values(), dialect.version, library)
     assert {one.word for one in found.values()} == {"not present"}
     assert "CVE-2025-3001" in found
+
+
+def test_versions_before_the_reported_one_are_answered() -> None:
+    """Databases list 2.6.0 for what was reported of 2.8.0: nobody has looked when it came in."""
+    for name in ("CVE-2025-55551", "CVE-2025-55552", "CVE-2025-55554"):
+        concerned = [v for v in ("1.13.1", "2.6.0", "2.8.0", "2.9.0") if ALL[name].concerns(v)]
+        assert concerned == ["1.13.1", "2.6.0", "2.8.0"], name
+
+
+@EACH
+def test_each_part_of_pytorch_that_is_elsewhere_is_not_in_the_index(dialect: Dialect) -> None:
+    """What names a file of PyTorch's names one that no library is made of."""
+    units = [one.path for one in shipped(dialect).units]
+    for advisory in ALL.values():
+        for path in re.findall(r"torch/csrc/[\w/.]+", advisory.elsewhere or ""):
+            assert not [one for one in units if one.startswith(path)], (advisory.id, path)
+
+
+@EACH
+def test_the_profiler_is_judged_by_its_code(dialect: Dialect) -> None:
+    """Its unit is in the index, so that libraries can have it."""
+    advisory = ALL["CVE-2025-2148"]
+    assert code(dialect, "aten::relu").verdict(advisory).word == "not present"
+    ended = code(dialect, entry=advisory.functions[0])
+    assert ended.verdict(advisory).word == "not reachable"
 
 
 def test_functions_are_found_by_their_own_names_alone() -> None:
