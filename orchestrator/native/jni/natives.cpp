@@ -505,7 +505,8 @@ Long tensor_quantized(Env* env, Class self, Int dtype, LongArray shape, Object d
                                              elements, size_t(nbytes), scale, zero_point));
 }
 
-// dtype, bytes of all elements, whether quantised, then the shape, then the strides.
+// dtype, bytes of all elements, whether quantised, then the shape, then the strides: zeros for a tensor
+// that is not dense, which has none.
 LongArray tensor_info(Env* env, Class self, Long value) {
   lta_tensor_info info;
   if (!check(env, self, lta_tensor_describe(value_of(value), &info))) {
@@ -523,7 +524,7 @@ LongArray tensor_info(Env* env, Class self, Long value) {
   facts[2] = info.is_quantized;
   for (size_t i = 0; i < info.ndim; ++i) {
     facts[3 + i] = info.shape[i];
-    facts[3 + info.ndim + i] = info.strides[i];
+    facts[3 + info.ndim + i] = info.strides != nullptr ? info.strides[i] : 0;
   }
   env->write(result, Size(count), facts);
   std::free(facts);
@@ -539,13 +540,16 @@ void tensor_read(Env* env, Class self, Long value, Object target, Long offset, L
 
 // Whether all elements lie between the first and the last, without a gap.
 bool without_gaps(const lta_tensor_info& info) {
+  if (info.numel == 0 || info.data == nullptr) {
+    return info.numel == 0;
+  }
   size_t span = 1;
   for (size_t i = 0; i < info.ndim; ++i) {
     if (info.shape[i] != 0) {
       span += size_t(info.shape[i] - 1) * size_t(info.strides[i]);
     }
   }
-  return info.numel == 0 || (info.data != nullptr && span == info.numel);
+  return span == info.numel;
 }
 
 // The elements as they lie in memory.
