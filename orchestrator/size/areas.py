@@ -59,7 +59,7 @@ _UNITS: Final = (
     ("torch/", _INTERPRETER),
     ("unity/torch", _INTERPRETER),
     ("caffe2/serialize/", _READING),
-    ("third_party/miniz", _READING),
+    ("third_party/", _READING),
     ("aten/", _TENSORS),
     ("unity/", _TENSORS),
     ("c10/", _TENSORS),

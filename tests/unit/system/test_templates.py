@@ -117,7 +117,12 @@ CODEGEN: Mapping[str, Mapping[str, Any]] = {
     },
 }
 PACKAGERS: Mapping[str, Mapping[str, Any]] = {
-    "App.java.j2": {"package": "libtorch.camera", "app": "camera", "library": "camera_torch"},
+    "App.java.j2": {
+        "package": "libtorch.camera",
+        "app": "camera",
+        "library": "camera_torch",
+        "abis": ["arm64-v8a"],
+    },
     "prefab.cmake.j2": {
         "name": "camera_libtorch",
         "core": "camera_torch_core",
