@@ -226,8 +226,8 @@ class Net(nn.Module):
         self.conv, self.norm = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)
         self.way = forward
 
-    def forward(self, x):
-        return self.way(self, x)
+    def forward(self, input):
+        return self.way(self, input)
 
 def residual(its, x):
     y = its.norm(its.conv(x)).relu_()

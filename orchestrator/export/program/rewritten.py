@@ -58,6 +58,9 @@ def functional_by_rewriting(exported: Any) -> Any | None:
     if not all(one.kind is OutputKind.USER_OUTPUT for one in signature.output_specs):
         return None
     graph = copy.deepcopy(exported.graph)
+    for node, original in zip(graph.nodes, exported.graph.nodes, strict=True):
+        # a copied node is not called as one of Python's own functions is: `input`
+        node.name = original.name
     graph.eliminate_dead_code()
     if not all(_rewritten(graph, node) for node in list(graph.nodes)):
         return None
