@@ -274,24 +274,28 @@ def short(row: Row) -> Row:
     """What is kept of a row."""
     keys = ("name", "package", "via", "bytes", "largest", "refused", "why", "times", "development")
     found = {key: row[key] for key in keys if key in row}
-    return found | {"operators": len(row.get("operators", ())), "notes": row.get("notes", [])}
+    if isinstance(found.get("why"), str):
+        found["why"] = _bare(found["why"])
+    notes = list(map(_bare, row.get("notes", [])))
+    return found | {"operators": len(row.get("operators", ())), "notes": notes}
 
 
 def page(rows: Sequence[Row]) -> str:
     """ZOO.md."""
     came = [row for row in rows if "refused" not in row]
-    wrong = [row for row in came if "error" in row.get("development", {})]
+    ran = [row["development"] for row in came if row.get("development")]
+    same = [one for one in ran if "calls" in one]
     lines = [
         "# Architectures of today",
         "",
         f"Written on {time.strftime('%d %B %Y')} by `./check --zoo` ([README](README.md)). Of"
         f" {len(rows)} architectures, {len(came)} were exported with nothing but their example"
-        f" inputs; {len(came) - len(wrong)} of these give the same in the development library of"
-        " PyTorch 2.6.0, at the sizes of the example and at others.",
+        f" inputs. {len(ran)} of these ran in the development library of PyTorch 2.6.0, at the"
+        f" sizes of the example and at others, and {len(same)} gave the same there.",
         "",
         "*Operators* are those that the file names. *Difference* is the largest from eager"
         " PyTorch, in torch's lite interpreter; *in ours* the largest from that, with the number of"
-        " calls. *Time* is the CPU time of the example in the lite interpreter, as a part of eager"
+        " calls; blank where this file has not run there. *Time* is the CPU time of the example in the lite interpreter, as a part of eager"
         " PyTorch's in the same process.",
         "",
         "| architecture | of | way | operators | bytes | difference | in ours | time | notes |",
@@ -322,12 +326,14 @@ def _line(row: Row) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def _bare(text: str) -> str:
+    """A text in one line, without the folders of the machine."""
+    words = [word.rpartition("site-packages/")[2] or word for word in text.split()]
+    return " ".join(words).replace(f"{ROOT}/", "")
+
+
 def _cell(text: str) -> str:
-    """A text in a table, without the folders of the machine."""
-    words = [
-        word.rpartition("site-packages/")[2] or word for word in text.replace("|", "/").split()
-    ]
-    return " ".join(words).replace(f"{ROOT}/", "")[:300]
+    return _bare(text).replace("|", "/")[:300]
 
 
 if __name__ == "__main__":
