@@ -295,8 +295,8 @@ def page(rows: Sequence[Row]) -> str:
         "",
         "*Operators* are those that the file names. *Difference* is the largest from eager"
         " PyTorch, in torch's lite interpreter; *in ours* the largest from that, with the number of"
-        " calls; blank where this file has not run there. *Time* is the CPU time of the example in the lite interpreter, as a part of eager"
-        " PyTorch's in the same process.",
+        " calls; blank where this file has not run there. *Time* is the CPU time of the example in"
+        " the lite interpreter, as a part of eager PyTorch's in the same process.",
         "",
         "| architecture | of | way | operators | bytes | difference | in ours | time | notes |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from orchestrator.values.config.forms import Declared
+from orchestrator.values.config.forms import Declared, Expected
 from orchestrator.values.labels import VariantLabel
 
 # CycloneDX 1.5, `vulnerabilities.analysis.state` and `.justification`
@@ -24,26 +24,30 @@ def _matching(pattern: str, words: str) -> AfterValidator:
 
     def check(text: str) -> str:
         if compiled.fullmatch(text) is None:
-            raise PydanticCustomError("text", "must be {words}", {"words": words})
+            raise PydanticCustomError("text", "other characters", {"expected": words})
         return text
 
     return AfterValidator(check)
 
 
-Line = Annotated[str, Field(max_length=300), _matching(r"[^\x00-\x1f\x7f-\x9f]+", "a line of text")]
-Version = Annotated[str, _matching(r"\d{1,4}(\.\d{1,4}){2}", "a version of PyTorch, such as 2.6.0")]
-Operator = Annotated[
-    str, _matching(r"[A-Za-z_]\w{0,99}::[A-Za-z_]\w{0,99}", "an operator, such as aten::lstm_cell")
+_LINE: Final = "a line of text"
+_VERSION: Final = "a version of PyTorch, such as 2.6.0"
+_OPERATOR: Final = "an operator, such as aten::lstm_cell"
+_FUNCTION: Final = "a function, such as at::native::lstm_cell"
+_ID: Final = "a name such as CVE-2025-3001"
+_SOURCE: Final = "an https address"
+Line = Annotated[
+    str, Field(max_length=300), Expected(_LINE), _matching(r"[^\x00-\x1f\x7f-\x9f]+", _LINE)
 ]
+Version = Annotated[str, _matching(r"\d{1,4}(\.\d{1,4}){2}", _VERSION)]
+Operator = Annotated[str, _matching(r"[A-Za-z_]\w{0,99}::[A-Za-z_]\w{0,99}", _OPERATOR)]
 Function = Annotated[
-    str,
-    Field(max_length=300),
-    _matching(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)+", "a function, such as at::native::lstm_cell"),
+    str, Field(max_length=300), _matching(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)+", _FUNCTION)
 ]
-Identifier = Annotated[
-    str, _matching(r"[A-Z]{1,20}(-\w{1,20}){1,5}", "a name such as CVE-2025-3001")
+Identifier = Annotated[str, Expected(_ID), _matching(r"[A-Z]{1,20}(-\w{1,20}){1,5}", _ID)]
+Source = Annotated[
+    str, Field(max_length=300), Expected(_SOURCE), _matching(r"https://[!-~]+", _SOURCE)
 ]
-Source = Annotated[str, Field(max_length=300), _matching(r"https://[!-~]+", "an https address")]
 
 
 class Mend(Declared):
@@ -87,7 +91,9 @@ class Advisories(Declared):
     """A file of them."""
 
     format: Literal[1]
-    advisories: tuple[Advisory, ...] = Field(strict=False)
+    advisories: Annotated[tuple[Advisory, ...], Expected("a list of advisories")] = Field(
+        strict=False
+    )
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,13 @@ from shipped_index import shipped
 
 from orchestrator.deliver import vex
 from orchestrator.errors import OrchestratorError
-from orchestrator.load.advisories import OWN, RepeatedAdvisoryError, read_advisories
-from orchestrator.load.validate import BadValueError, DeclarationErrors
+from orchestrator.load.advisories import (
+    OWN,
+    AdvisoriesUnreadableError,
+    RepeatedAdvisoryError,
+    read_advisories,
+)
+from orchestrator.load.validate import BadValueError, DeclarationErrors, MissingKeyError
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
@@ -205,6 +210,7 @@ ENTRY = "  - {id: CVE-1-2, title: t, source: 'https://x', elsewhere: e}\n"
     [
         (ENTRY * 2, RepeatedAdvisoryError),
         ("  - {id: CVE-1-2, title: t, source: 'https://x'}\n", BadValueError),
+        ("  - {id: CVE-1-2, source: 'https://x', elsewhere: e}\n", MissingKeyError),
         (ENTRY.replace("https", "file"), BadValueError),
         (ENTRY.replace("title: t", 'title: "a\\e[2J"'), BadValueError),
         (ENTRY.replace("elsewhere: e", "functions: ['a::b()']"), BadValueError),
@@ -220,3 +226,22 @@ def test_a_file_of_others(entries: str, error: type[OrchestratorError], tmp_path
     parts = raised.value.parts if isinstance(raised.value, DeclarationErrors) else [raised.value]
     assert {type(one) for one in parts} == {error}
     assert all(one.place and one.place.line > 2 for one in parts)
+
+
+def test_messages_about_a_file_of_others(tmp_path: Path) -> None:
+    file = tmp_path / "advisories.yaml"
+    with pytest.raises(AdvisoriesUnreadableError, match="cannot be read") as none:
+        read_advisories(file)
+    assert none.value.seen == "No such file or directory"
+    file.write_text(f"format: 1\nadvisories:\n{ENTRY.replace('CVE-1-2', 'cve')}")
+    with pytest.raises(BadValueError) as raised:
+        read_advisories(file)
+    assert raised.value.render() == (
+        f"{file}:3:10: error: `id` is not valid: other characters\n"
+        "  expected: a name such as CVE-2025-3001\n"
+        '  seen:     "cve"'
+    )
+    file.write_text("format: 1\n")
+    with pytest.raises(MissingKeyError) as missing:
+        read_advisories(file)
+    assert missing.value.expected == "a list of advisories"
