@@ -320,8 +320,8 @@ class _Printer:
         words = precompile_words(header.flags, _DEPFILE, header.source, _OUT)
         return _Target(
             package=f"objects/{header.abi}",
-            name=f"{header.identity}.pch",
-            out=f"{header.identity}.pch",
+            name=f"{header.fingerprint}.pch",
+            out=f"{header.fingerprint}.pch",
             tool=f"//toolchains/{header.abi}:cxx",
             argv=self._placed(words, ABSOLUTE_SOURCES),
             mnemonic="LtaPrecompile",
@@ -346,7 +346,7 @@ class _Printer:
             mnemonic="LtaCompile",
             progress=f"{action.unit} ({action.abi})",
             srcs=self._read((*words, *behind), tools.folders),
-            pch=() if header is None else (f"//objects/{header.abi}:{header.identity}.pch",),
+            pch=() if header is None else (f"//objects/{header.abi}:{header.fingerprint}.pch",),
         )
 
     def link(self, link: Link, tools: BazelTools) -> _Target:

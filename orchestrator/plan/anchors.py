@@ -15,8 +15,8 @@ from typing import Final
 
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.native_files import NativeFiles
-from orchestrator.values.action import Compile
-from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.action import Compile, identified
+from orchestrator.values.fingerprint import text_digest
 
 # Under native/.
 ANCHOR_HEADER: Final = "capi/anchor.h"
@@ -80,9 +80,5 @@ def _anchor(unit: Compile) -> str:
 
 def _with(unit: Compile, header: str, flag: str) -> Compile:
     added = (*_INCLUDE, flag)
-    return replace(
-        unit,
-        flags=(*unit.flags, *added),
-        fingerprint=fingerprint({"of": unit.fingerprint, "anchor": added, "header": header}),
-        parts={"of": unit, "anchor": added, "header": header},
-    )
+    parts = {"of": unit, "anchor": added, "header": header}
+    return identified(unit, parts, flags=(*unit.flags, *added))

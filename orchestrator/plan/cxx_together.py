@@ -4,12 +4,12 @@ not optimised.  Reading headers and optimising is most of what these sources cos
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.plan.unoptimised import UNOPTIMISED
-from orchestrator.values.action import Compile
-from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.action import Compile, identified
+from orchestrator.values.fingerprint import text_digest
 
 # Sources together cost about so much of what they cost one by one: decision 0081.
 _COST: Final = 0.3
@@ -58,16 +58,15 @@ def _together(folder: str, members: list[Compile]) -> tuple[Compile, str]:
     parts = {
         "unit": text_digest(text),
         # folders, which `flags` has, are no part of it
-        "of": [member.fingerprint for member in members],
+        "of": tuple(members),
         "how": UNOPTIMISED,
     }
-    one = replace(
+    one = identified(
         members[0],
+        parts,
         unit=f"{members[0].unit.rpartition('/')[0]}/together.cpp",
         source=f"$cache/unity/{text_digest(text)}.cpp",
         flags=flags,
-        fingerprint=fingerprint(parts),
         cost=sum(member.cost for member in members) * _COST,
-        parts=parts,
     )
     return one, text

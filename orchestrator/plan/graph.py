@@ -160,7 +160,7 @@ def registration_compiles(
 def _registering(dialect: Dialect, runtime: str, header: str, spec: VariantSpec) -> _Compiling:
     flags = flags_of(dialect, spec)
     pch = precompiled(header, runtime, spec, flags)
-    of = {"runtime": runtime, "pch": None if pch is None else pch.identity}
+    of = {"runtime": runtime, "pch": None if pch is None else pch.fingerprint}
     return _generated(spec, flags, of, _REGISTRATION_COST, pch)
 
 
@@ -257,7 +257,7 @@ def _kernel_compiles(
         of = {
             "runtime": runtime,
             "library": library.digest,
-            "pch": pch.identity if pch else None,
+            "pch": pch.fingerprint if pch else None,
         }
         # the library's own folders last: it has a stub of cpuinfo that is not PyTorch's
         flags = (*own, "-I$native/capi", *library.options, *library.include, *level_flags)
@@ -279,7 +279,7 @@ def _native_compiles(
 
     def compile_one(source: str) -> Compile:
         own = pch if source in _PRECOMPILED else None
-        of = {"runtime": runtime, "pch": own.identity if own else None}
+        of = {"runtime": runtime, "pch": own.fingerprint if own else None}
         told = _told(dialect) if source == _C_API else ()
         return _native(spec, source, native, (*flags, *told), of, _NATIVE_COST, pch=own)
 

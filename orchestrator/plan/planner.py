@@ -33,8 +33,7 @@ from orchestrator.select.closure import (
     registry,
 )
 from orchestrator.select.needs import Needed, needed
-from orchestrator.values.action import Compile
-from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.action import Compile, identified
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.same import Same
 from orchestrator.values.selection import Selection
@@ -347,12 +346,7 @@ class _Units:
         if header is not None and not self.parallel.isdisjoint(inside):
             flags = (*members[0].flags, "-include", variable_path(header.name))
             members = [
-                replace(
-                    one,
-                    flags=flags,
-                    fingerprint=fingerprint({"serial": one.fingerprint, "header": header.digest}),
-                    parts={"serial": one, "header": header.digest},
-                )
+                identified(one, {"serial": one, "header": header.digest}, flags=flags)
                 for one in members
             ]
         return shard_compile(self.facts.unity, members, name)

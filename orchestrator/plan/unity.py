@@ -61,7 +61,7 @@ def shards(rules: UnityRules, compiles: Iterable[Compile]) -> tuple[tuple[Compil
 
 
 def _way(action: Compile) -> tuple[str, str, tuple[str, ...]]:
-    header = "" if action.pch is None else action.pch.identity
+    header = "" if action.pch is None else action.pch.fingerprint
     return action.unit.partition("/")[0], header, action.flags
 
 

@@ -3,11 +3,9 @@ library's base.  Pure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from orchestrator.values.action import Compile
-from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.action import Compile, identified
 
 # Behind the level that a compiler is called with: zig takes -O0 itself for a debug build, with a
 # C++ library of other checks.
@@ -20,5 +18,4 @@ _ANY_HEADER: Final = ("-Xclang", "-fno-validate-pch")
 def unoptimised(one: Compile) -> Compile:
     """The compilation without optimisation, with the precompiled header that it has."""
     more = UNOPTIMISED if one.pch is None else (*UNOPTIMISED, *_ANY_HEADER)
-    parts = {"optimised": one.fingerprint, "more": more}
-    return replace(one, flags=(*one.flags, *more), fingerprint=fingerprint(parts), parts=parts)
+    return identified(one, {"optimised": one, "more": more}, flags=(*one.flags, *more))

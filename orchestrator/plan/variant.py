@@ -316,7 +316,7 @@ def compilation(
     if threading is not None:
         flags = (*flags, "-include", variable_path(threading.name))
         more["threading"] = threading.digest
-    common = _common_parts(facts.identity, spec.toolchain, None if pch is None else pch.identity)
+    common = _common_parts(facts.identity, spec.toolchain, None if pch is None else pch.fingerprint)
     parts = {**common, **more} if more else common
     hashed = {**parts, "unit": unit.path, "flags": flags}
     del hashed["projection"]
@@ -403,13 +403,11 @@ def precompiled(
         return None
     # clang takes it for both: it asks only whether __OPTIMIZE__ and __OPTIMIZE_SIZE__ are defined
     flags = tuple("-O2" if flag == "-O3" else flag for flag in flags)
-    identity = fingerprint(
-        {
-            "header": header,
-            "runtime": runtime,
-            "toolchain": spec.toolchain,
-            "command": PRECOMPILE_COMMAND,
-            "flags": flags,
-        }
-    )
-    return Precompile(source="$native/pch/aten.h", abi=spec.abi, flags=flags, identity=identity)
+    parts = {
+        "header": header,
+        "runtime": runtime,
+        "toolchain": spec.toolchain,
+        "command": PRECOMPILE_COMMAND,
+        "flags": flags,
+    }
+    return Precompile("$native/pch/aten.h", spec.abi, flags, fingerprint(parts), parts=parts)

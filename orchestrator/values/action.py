@@ -6,13 +6,14 @@ same value on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Final, Literal
+from operator import attrgetter
+from typing import Any, Final, Literal
 
-from orchestrator.values.fingerprint import Identity
+from orchestrator.values.fingerprint import Identity, fingerprint
 
 Language = Literal["c", "c++"]
 
@@ -46,21 +47,28 @@ class Precompile:
 
     Specific to one machine: it contains absolute paths, and is never shared.
 
-    identity  digest of what it means, without paths: part of its users' fingerprints
-    folder    where ninja writes it: a folder of the workspace, named by the paths that it holds
+    fingerprint  digest of what it means, without paths: part of its users' identities
+    folder       where ninja writes it: a folder of the workspace, named by the paths that it holds
+    parts        what `fingerprint` is the digest of
     """
 
     source: str
     abi: str
     flags: tuple[str, ...]
-    identity: str
+    fingerprint: str
     cost: float = 5.0
     folder: str = "$pch"
+    parts: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def identity(self) -> Identity:
+        """Identity of the header: its named parts, whose digest is `fingerprint`."""
+        return Identity(self.parts)
 
     @property
     def output(self) -> str:
         """Path of the precompiled header, which ninja writes."""
-        return f"{self.folder}/{self.identity}.pch"
+        return f"{self.folder}/{self.fingerprint}.pch"
 
 
 def precompile_words(flags: Sequence[str], depfile: str, source: str, output: str) -> list[str]:
@@ -137,7 +145,7 @@ class Compile:
         """Identity of the object: its named parts, whose digest is `fingerprint`."""
         return Identity(
             {
-                name: _counted(getattr(self, name) if part is FIELD else part)
+                name: _counted(getattr(self, name) if part is FIELD else part, _IDENTITY)
                 for name, part in self.parts.items()
             }
         )
@@ -165,11 +173,21 @@ class Compile:
         return f"$state/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
 
 
-def _counted(part: object) -> object:
-    """A part, with other compilations as their identities."""
+def identified(one: Compile, parts: Mapping[str, object], **changes: Any) -> Compile:
+    """Another form of a compilation, with these fields changed and an identity of these parts."""
+    digest = fingerprint({name: _counted(part, _FINGERPRINT) for name, part in parts.items()})
+    return replace(one, **changes, fingerprint=digest, parts=parts)
+
+
+_FINGERPRINT: Final = attrgetter("fingerprint")
+_IDENTITY: Final = attrgetter("identity")
+
+
+def _counted(part: object, form: Callable[[Compile], object]) -> object:
+    """A part, with other compilations in a form of theirs."""
     if isinstance(part, tuple):
-        return tuple(map(_counted, part))
-    return part.identity if isinstance(part, Compile) else part
+        return tuple(_counted(one, form) for one in part)
+    return form(part) if isinstance(part, Compile) else part
 
 
 def count_units(actions: Iterable[Compile]) -> int:

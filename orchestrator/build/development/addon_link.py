@@ -48,8 +48,8 @@ from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.android import packed_relocations
 from orchestrator.select.closure import Registry
 from orchestrator.system.process import Command
-from orchestrator.values.action import ActionGraph, Compile, unit_names
-from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.action import ActionGraph, Compile, identified, unit_names
+from orchestrator.values.fingerprint import text_digest
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
 
@@ -426,8 +426,7 @@ def _visible(one: Compile) -> Compile:
     it writes an object.
     """
     flags = tuple(flag for flag in one.flags if flag not in _HIDING)
-    parts = {"hidden": one.fingerprint, "flags": flags}
-    return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts)
+    return identified(one, {"hidden": one, "flags": flags}, flags=flags)
 
 
 # Where a registration begins. torchgen's templates write some of them whatever is selected.

@@ -106,7 +106,10 @@ def named(shown: str, graph: ActionGraph) -> str:
     actions = sorted(graph.compiles.values(), key=lambda one: one.unit)
     for number, one in enumerate(actions):
         shown = shown.replace(f"{one.fingerprint[:2]}/{one.fingerprint}", f"OBJECT{number}")
-        for digest, name in ((one.projection, "PROJECTION"), (one.pch and one.pch.identity, "PCH")):
+        for digest, name in (
+            (one.projection, "PROJECTION"),
+            (one.pch and one.pch.fingerprint, "PCH"),
+        ):
             shown = shown.replace(digest, f"{name}{number}") if digest else shown
     return shown
 

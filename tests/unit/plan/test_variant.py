@@ -405,7 +405,7 @@ def test_most_units_share_one_precompiled_header() -> None:
     assert actions[0].pch is not None
     assert actions[0].pch == actions[1].pch
     assert actions[0].pch.flags == actions[0].flags
-    assert actions[0].pch.output == f"$pch/{actions[0].pch.identity}.pch"
+    assert actions[0].pch.output == f"$pch/{actions[0].pch.fingerprint}.pch"
 
 
 @pytest.mark.parametrize(
