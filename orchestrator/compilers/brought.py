@@ -2,8 +2,8 @@
 files that its linker puts into binaries.
 
 A distribution's update may replace them and leave the compiler as it is. So their contents are part
-of the compiler's identity: of the headers, those that the C++ standard library and the system
-headers that PyTorch includes lead to, as the compiler itself finds them (`-M`).
+of the compiler's identity: of the headers, those that the C and C++ standard libraries and the
+system headers that PyTorch includes lead to, as the compiler itself finds them (`-M`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,40 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from orchestrator.compilers.flags import CHECKED_CALLS
 from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.reading import file_sha256
 
+# Headers of C++17 and C11 (cppreference.com), of the system, of the compiler.
 _HEADERS: Final = (
-    *("algorithm", "array", "atomic", "bitset", "charconv", "chrono", "cmath", "complex"),
-    *("condition_variable", "csignal", "cstdarg", "cstdio", "cstdlib", "cstring", "cwchar"),
-    *("deque", "exception", "filesystem", "fstream", "functional", "future", "iomanip"),
-    *("iostream", "iterator", "limits", "list", "locale", "map", "memory", "mutex", "new"),
-    *("numeric", "optional", "queue", "random", "regex", "set", "shared_mutex", "sstream"),
-    *("stack", "string", "string_view", "system_error", "thread", "tuple", "typeindex"),
-    *("unordered_map", "unordered_set", "utility", "valarray", "variant", "vector"),
-    *("dlfcn.h", "fcntl.h", "pthread.h", "sched.h", "sys/mman.h", "sys/stat.h", "unistd.h"),
-    *("immintrin.h", "arm_neon.h"),
+    *("algorithm", "any", "array", "atomic", "bitset", "cassert", "cctype", "cerrno", "cfenv"),
+    *("cfloat", "charconv", "chrono", "cinttypes", "climits", "clocale", "cmath", "codecvt"),
+    *("complex", "condition_variable", "csetjmp", "csignal", "cstdarg", "cstddef", "cstdint"),
+    *("cstdio", "cstdlib", "cstring", "ctime", "cuchar", "cwchar", "cwctype", "deque"),
+    *("exception", "filesystem", "forward_list", "fstream", "functional", "future"),
+    *("initializer_list", "iomanip", "ios", "iosfwd", "iostream", "istream", "iterator", "limits"),
+    *("list", "locale", "map", "memory", "memory_resource", "mutex", "new", "numeric", "optional"),
+    *("ostream", "queue", "random", "ratio", "regex", "scoped_allocator", "set", "shared_mutex"),
+    *("sstream", "stack", "stdexcept", "streambuf", "string", "string_view", "system_error"),
+    *("thread", "tuple", "type_traits", "typeindex", "typeinfo", "unordered_map", "unordered_set"),
+    *("utility", "valarray", "variant", "vector", "cxxabi.h"),
+    *("assert.h", "complex.h", "ctype.h", "errno.h", "fenv.h", "float.h", "inttypes.h", "iso646.h"),
+    *("limits.h", "locale.h", "math.h", "setjmp.h", "signal.h", "stdalign.h", "stdarg.h"),
+    *("stdatomic.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "stdnoreturn.h"),
+    *("string.h", "tgmath.h", "time.h", "uchar.h", "wchar.h", "wctype.h"),
+    *("byteswap.h", "dirent.h", "dlfcn.h", "endian.h", "execinfo.h", "fcntl.h", "libgen.h"),
+    *("link.h", "malloc.h", "poll.h", "pthread.h", "sched.h", "semaphore.h", "strings.h"),
+    *("sys/auxv.h", "sys/file.h", "sys/ioctl.h", "sys/mman.h", "sys/param.h", "sys/prctl.h"),
+    *("sys/resource.h", "sys/select.h", "sys/stat.h", "sys/syscall.h", "sys/sysinfo.h"),
+    *("sys/time.h", "sys/types.h", "sys/uio.h", "sys/utsname.h", "sys/wait.h", "syslog.h"),
+    *("unistd.h", "asm/hwcap.h", "linux/futex.h", "linux/limits.h"),
+    *("arm_acle.h", "arm_bf16.h", "arm_fp16.h", "arm_neon.h", "arm_sve.h", "cpuid.h"),
+    *("immintrin.h", "unwind.h", "x86intrin.h"),
 )
+# A C library has headers for C alone: there `_GNU_SOURCE` is not defined.
+_LANGUAGES: Final = (("-std=c++17", "-x", "c++"), ("-x", "c"))
+# As units are compiled: a C library has headers of its own for functions that check their calls.
+_AS_UNITS: Final = ("-O2", *CHECKED_CALLS)
 _LINKED: Final = (
     *("crti.o", "crtn.o", "crtbeginS.o", "crtendS.o", "crtbegin_so.o", "crtend_so.o"),
     *("libgcc.a", "libc_nonshared.a", "libstdc++_nonshared.a"),
@@ -41,7 +61,8 @@ _FILE: Final = re.compile(r"(?:\\.|[^\s\\])+")
 def brought_files(cxx: str, flags: tuple[str, ...], runner: CommandRunner) -> tuple[Path, ...]:
     """The headers and linked files of a C++ compiler with these flags, sorted; empty where it does
     not tell."""
-    return tuple(sorted({*_headers(cxx, flags, runner), *_linked(cxx, flags, runner)}))
+    headers = {path for language in _LANGUAGES for path in _headers(cxx, flags, language, runner)}
+    return tuple(sorted({*headers, *_linked(cxx, flags, runner)}))
 
 
 @cache
@@ -51,9 +72,11 @@ def brought_digest(files: tuple[Path, ...]) -> str:
     return hashlib.sha256("".join(contents).encode()).hexdigest()
 
 
-def _headers(cxx: str, flags: Sequence[str], runner: CommandRunner) -> list[Path]:
+def _headers(
+    cxx: str, flags: Sequence[str], language: Sequence[str], runner: CommandRunner
+) -> list[Path]:
     lines = [f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n" for name in _HEADERS]
-    argv = [cxx, *flags, "-std=c++17", "-M", "-x", "c++", "-"]
+    argv = [cxx, *_AS_UNITS, *flags, "-M", *language, "-"]
     done = runner.run(Command(argv, None, input="".join(lines).encode()))
     text = done.out.partition(":")[2].replace("\\\n", " ")
     found = (Path(re.sub(r"\\(.)", r"\1", word)) for word in _FILE.findall(text))

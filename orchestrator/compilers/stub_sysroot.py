@@ -31,7 +31,7 @@ HEADERS: Final = Path(__file__).parent / "android"
 # What zig reads where its libc is from; it names the folder that it is in.
 LIBC: Final = "libc.txt"
 # musl's NULL is not a number in C++, bionic's is.
-_NULL: Final = Path(__file__).parents[1] / "native/libc/null.h"
+NULL: Final = Path(__file__).parents[1] / "native/libc/null.h"
 
 
 class StandInBrokenError(OrchestratorError):
@@ -179,14 +179,14 @@ class _Compiler:
         return (
             *("env", f"ZIG_LIBC={self.sysroot / LIBC}", self.zig, verb, *self.flags),
             *(word for folder in behind for word in ("-idirafter", str(folder))),
-            *("-include", str(_NULL)),
+            *("-include", str(NULL)),
             f"-L{self.sysroot}",
         )
 
 
 def _headers_digest() -> str:
     digest = hashlib.sha256()
-    for path in (*sorted(HEADERS.rglob("*.h")), _NULL):
+    for path in (*sorted(HEADERS.rglob("*.h")), NULL):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Literal
 
-from orchestrator.compilers.flags import HARDENING, LTO_FLAGS, Hardening
+from orchestrator.compilers.flags import CHECKED_CALLS, HARDENING, LTO_FLAGS, Hardening
 from orchestrator.platforms import PLATFORMS
 from orchestrator.pytorch.dialect import Layout, UnitFlags
 from orchestrator.values.config.forms import Optimize
@@ -33,8 +33,6 @@ _CANARIES: dict[Canaries, tuple[str, ...]] = {
     "some": ("-fstack-protector",),
     "more": ("-fstack-protector-strong",),
 }
-# The C library's checked functions. Anew, as some compilers define it themselves.
-_CHECKED_CALLS = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
 
 _COMMON = (
     "-fPIC",
@@ -99,7 +97,7 @@ def hardened(
     if "canaries" in wanted and not _about_canaries(own):
         found = _CANARIES[canaries]
     if "checked_calls" in wanted and PLATFORMS[system].checked_calls:
-        found = (*found, *_CHECKED_CALLS)
+        found = (*found, *CHECKED_CALLS)
     return (*found, *own)
 
 
