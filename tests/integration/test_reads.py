@@ -24,6 +24,8 @@ from orchestrator.values.action import Compile, Precompile
 from orchestrator.values.labels import VariantLabel
 
 pytestmark = pytest.mark.ci_only
+# Parts of identities that are digests of files of ours.
+_OF_OURS = frozenset({"included", "flagged", "own", "threading", "header", "native"})
 # The actions of one variant, with what their identities cover.
 Actions = tuple[Coverage, dict[str, Compile | Precompile]]
 
@@ -76,11 +78,13 @@ def _reads(
 
 
 def _kinds(coverage: Coverage, action: Compile | Precompile) -> set[object]:
-    """What actions differ by in what they may read: the runtime, the parts of the identity, the
-    ABI; and the name of the runtime."""
-    runtime = coverage.runtime.name
-    parts = frozenset(name for name, part in action.identity.parts.items() if part is not None)
-    return {runtime, (runtime, parts), (runtime, action.abi)}
+    """What actions differ by in what they may read: the runtime, the parts of the identity, on this
+    machine's ABI the digests of files of ours; the ABI; and the name of the runtime."""
+    runtime, parts = coverage.runtime.name, action.identity.parts
+    named = frozenset(name for name, part in parts.items() if part is not None)
+    ours = frozenset(str(parts[name]) for name in named & _OF_OURS)
+    host = {(runtime, named, ours)} if action.abi == "linux-x86_64" else set[object]()
+    return {runtime, (runtime, named), (runtime, action.abi), *host}
 
 
 def _unlisted(here: Invocation, variants: list[Actions]) -> dict[str, str]:

@@ -74,13 +74,15 @@ def logged_reads(log: Path) -> Reads:
 def preprocessed(here: Invocation, runtime: Runtime, action: Compile) -> frozenset[str] | None:
     """The files that a unit reads, as its compiler's preprocessor tells; the header that would be
     precompiled is read as text. None where a generated text is not written."""
-    first = [] if action.pch is None else [("-include", action.pch.source)]
+    # a compiler reads a precompiled header before all others
+    header = [] if action.pch is None else ["-include", action.pch.source]
     projection = None if action.projection is None else projection_path(action.projection)
-    first += read_first(None, projection, action.behind)
+    first = read_first(None, projection, action.behind)
     if not all(Path(runtime.fill(file)).is_file() for _, file in (*first, ("", action.source))):
         return None
     tools = here.toolchains.of(action.abi).tools
-    words = [*action.flags, *(word for pair in first for word in pair), "-M", action.source]
+    behind = (word for pair in first for word in pair)
+    words = [*header, *action.flags, *behind, "-M", action.source]
     compiler = tools.cxx if action.language == "c++" else tools.cc
     argv = [str(compiler), *map(runtime.fill, words)]
     # zig names files below its folder relative to that
