@@ -20,7 +20,7 @@ from orchestrator.system.staging import write_bytes
 Value = str | tuple[str, ...]
 
 FILE: Final = "actions.log"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 # A hundred times what the largest of our examples has.
 _MOST_BYTES: Final = 100 * 10**6
 

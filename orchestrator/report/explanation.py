@@ -14,9 +14,11 @@ from orchestrator.execute.action_log import ActionLog, BuildLogs, Value, changed
 # Parts of identities, in the order of the report; others have their own names there.
 _TITLES: Final[Mapping[str, str]] = {
     "kind": "kind of link",
+    "command": "command",
     "toolchain": "compiler",
     "wrapper": "compiler's wrapper",
     "steps": "the orchestrator's own steps",
+    "brought": "what the linker reads besides",
     "environment": "environment",
     "flags": "flags",
     "runtime": "PyTorch",
@@ -38,6 +40,8 @@ _TITLES: Final[Mapping[str, str]] = {
 _FOLLOWS: Final = {
     "pch": ("runtime", "toolchain", "flags"),
     "wrapper": ("toolchain",),
+    "command": ("kind", "flags"),
+    "brought": ("toolchain",),
     "unity": ("members",),
 }
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")

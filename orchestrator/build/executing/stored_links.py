@@ -54,30 +54,39 @@ def link_identity(
     digests      sha256 of what the link reads, as far as it is known
     """
     read = (*link.whole, *link.on_demand, *link.inputs)
-    driver = toolchain.driver
     if (
-        driver.link_inputs is None
+        toolchain.driver.link_inputs is None
         or toolchain.config.link_flags
         or not all(digests.get(path) for path in read)
     ):
         return None
-    commands = link_commands(link.abi, " ".join(toolchain.link_flags))
     return Identity(
         {
+            **link_parts(link, toolchain, environment),
             "format": _FORMAT,
-            "kind": link.kind,
-            "command": commands[link.kind],
-            "flags": link.flags,
             "toolchain": toolchain.identity,
-            "brought": driver.link_inputs,
-            "steps": own_steps(link.kind),
-            "environment": tuple(environment),
             # an archive holds the names of its members
             "output": _base_name(link.output),
             "objects": [_named(path, digests) for path in (*link.whole, *link.on_demand)],
             "inputs": [_named(path, digests) for path in link.inputs],
         }
     )
+
+
+def link_parts(
+    link: Link, toolchain: ResolvedToolchain, environment: Iterable[str]
+) -> dict[str, str | tuple[str, ...] | None]:
+    """What decides what a link makes besides its compiler and the files that it is given: in its
+    identity, and in the logs by which `explain` compares builds."""
+    commands = link_commands(link.abi, " ".join(toolchain.link_flags))
+    return {
+        "kind": link.kind,
+        "command": commands[link.kind],
+        "flags": link.flags,
+        "brought": toolchain.driver.link_inputs,
+        "steps": own_steps(link.kind),
+        "environment": tuple(environment),
+    }
 
 
 def _named(path: str, digests: Mapping[str, str]) -> tuple[str, str]:

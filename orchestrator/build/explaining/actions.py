@@ -11,12 +11,12 @@ from orchestrator.build.executing.execute import (
     link_environment,
     stored_links,
 )
+from orchestrator.build.executing.stored_links import link_parts
 from orchestrator.build.explaining.action_details import Details, own_details, shared_details
 from orchestrator.build.planning.plan import Variant, compiles_of, plan_variants
 from orchestrator.build.planning.variants import identity_with_headers
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.native import own_native_files
-from orchestrator.compilers.own_steps import own_steps
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.action_log import (
     FILE,
@@ -118,12 +118,11 @@ def _links(
     shown = {**names, **{output: link_name(one) for output, one in links.items()}}
 
     def parts(link: Link) -> dict[str, Value]:
+        of_link = link_parts(link, toolchain, environment)
         return {
-            "kind": link.kind,
+            **{name: part for name, part in of_link.items() if part is not None},
             "toolchain": identity_with_headers(toolchain, own_native_files()),
             "wrapper": toolchain.cxx.parent.name,
-            "steps": own_steps(link.kind),
-            "environment": environment,
             "flags": (*link.flags, *toolchain.link_flags),
             "objects": tuple(shown[path] for path in (*link.whole, *link.on_demand)),
             **{

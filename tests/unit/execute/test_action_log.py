@@ -41,7 +41,7 @@ def test_the_text_has_each_value_once(tmp_path: Path) -> None:
     path = tmp_path / "log"
     write_logs(path, BuildLogs(log()))
     body = (
-        b'{"format":1,"last":{"actions":{"a.cpp":["a -Os",{"flags":0,"toolchain":1}],'
+        b'{"format":2,"last":{"actions":{"a.cpp":["a -Os",{"flags":0,"toolchain":1}],'
         b'"b.cpp":["b",{"flags":2,"native":3}]},"details":{"'
         + b"n" * 64
         + b'":{"c.h":4},"'
@@ -129,7 +129,7 @@ def test_a_log_of_another_release_counts_as_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log"
-    monkeypatch.setattr(module, "_FORMAT", 2)
+    monkeypatch.setattr(module, "_FORMAT", 3)
     write_logs(path, BuildLogs(log()))
     monkeypatch.undo()
     assert read_logs(path) is None

@@ -13,6 +13,7 @@ from core_toy import FACTS, LINEAR, make_index, spec
 from toy_natives import natives
 from toy_workspace import toy_invocation, toy_runtime
 
+from orchestrator.build.executing import stored_links
 from orchestrator.build.explaining import actions as module
 from orchestrator.build.explaining.action_details import shared_details
 from orchestrator.build.explaining.actions import (
@@ -171,6 +172,15 @@ def test_another_compiler(toy: Toy) -> None:
     assert head == f"libcamera_torch.so of {LABEL}: to be linked again; since the last build:"
     assert lines[:-1] == differs.splitlines()
     assert lines[-1].startswith("  objects: changed core/Guard.cpp, core/Tensor.cpp, generated/")
+
+
+def test_another_command_of_links(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.build()
+    monkeypatch.setattr(stored_links, "link_commands", lambda abi, link: {"shared": "ld $in"})
+    head, line = toy.explained("link").splitlines()
+    assert head == f"libcamera_torch.so of {LABEL}: to be linked again; since the last build:"
+    assert line.startswith("  command: ${cxx_linux-x86_64} -shared ")
+    assert line.endswith(" -> ld $in")
 
 
 def test_more_operators(toy: Toy) -> None:
