@@ -76,8 +76,8 @@ def link_identity(
 def link_parts(
     link: Link, toolchain: ResolvedToolchain, environment: Iterable[str]
 ) -> dict[str, str | tuple[str, ...] | None]:
-    """What decides what a link makes besides its compiler and the files that it is given: in its
-    identity, and in the logs by which `explain` compares builds."""
+    """Parts of a link's identity besides its compiler and the files that it is given; the logs by
+    which `explain` compares builds have the same."""
     commands = link_commands(link.abi, " ".join(toolchain.link_flags))
     return {
         "kind": link.kind,
