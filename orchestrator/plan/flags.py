@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Literal
+from typing import Final, Literal
 
 from orchestrator.compilers.flags import CHECKED_CALLS, HARDENING, LTO_FLAGS, Hardening
 from orchestrator.platforms import PLATFORMS
@@ -173,6 +173,33 @@ def together(flags: Iterable[str]) -> tuple[str, ...]:
 
 # Best optimised first.
 _LEVELS = ("-O3", "-O2", "-Os", "-Oz")
+
+# Units that differ in these have one precompiled header: they say what code is made of what was
+# read. clang compares them, and would refuse. What the header reads asks for one of them alone,
+# `__OPTIMIZE_SIZE__`: libc++ then has no copies of its searches for vectors. Whether the header is
+# up to date is ninja's to know.
+ANY_HEADER: Final = ("-Xclang", "-fno-validate-pch")
+_OF_CODE: Final = frozenset(
+    (*_LEVELS, *(flag for flags in _CANARIES.values() for flag in flags), "-fno-stack-protector")
+)
+
+
+@cache
+def header_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the flags of the precompiled header for units with `flags`: the same for all levels of
+    optimisation, guards of the stack, and ways to link."""
+    late = together(())
+    cut = next(
+        (at for at in range(len(flags)) if flags[at : at + len(late)] == late),
+        len(flags),
+    )
+    alone = (*flags[:cut], *flags[cut + len(late) :])
+    return ("-Os", *(flag for flag in alone if flag not in _OF_CODE))
+
+
+def reading(flags: tuple[str, ...], header: object | None) -> tuple[str, ...]:
+    """The flags of a unit that has a precompiled header, or None."""
+    return flags if header is None else (*flags, *ANY_HEADER)
 
 
 @cache

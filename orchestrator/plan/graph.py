@@ -15,6 +15,7 @@ from orchestrator.plan.flags import (
     BARE_FLAGS,
     RELOCATION_FLAGS,
     RUNTIME_LIBRARY_FLAGS,
+    reading,
     speed_rank,
     together,
 )
@@ -158,8 +159,9 @@ def registration_compiles(
 
 @cache
 def _registering(dialect: Dialect, runtime: str, header: str, spec: VariantSpec) -> _Compiling:
-    flags = flags_of(dialect, spec)
-    pch = precompiled(header, runtime, spec, flags)
+    alone = flags_of(dialect, spec)
+    pch = precompiled(header, runtime, spec, alone)
+    flags = reading(alone, pch)
     of = {"runtime": runtime, "pch": None if pch is None else pch.fingerprint}
     return _generated(spec, flags, of, _REGISTRATION_COST, pch)
 
@@ -231,11 +233,9 @@ def kernel_compiles(
     level_flags: what tells them of the variant's CPU levels
     """
     runtime = (facts.dialect, facts.identity)
-    headers = tuple(
-        precompile(facts, spec, flags_of(facts.dialect, spec, hot=hot)) for hot in (False, True)
-    )
+    pch = precompile(facts, spec, flags_of(facts.dialect, spec))
     return _kernel_compiles(
-        *runtime, spec.level, tuple(sources), native, library, fast, level_flags, headers
+        *runtime, spec.level, tuple(sources), native, library, fast, level_flags, pch
     )
 
 
@@ -249,16 +249,12 @@ def _kernel_compiles(
     library: LibraryFacts,
     fast: frozenset[str],
     level_flags: tuple[str, ...],
-    headers: tuple[Precompile | None, ...],
+    pch: Precompile | None,
 ) -> tuple[Compile, ...]:
+    of = {"runtime": runtime, "library": library.digest, "pch": pch.fingerprint if pch else None}
+
     def compile_one(source: str) -> Compile:
-        own = flags_of(dialect, spec, hot=source in fast)
-        pch = headers[source in fast]
-        of = {
-            "runtime": runtime,
-            "library": library.digest,
-            "pch": pch.fingerprint if pch else None,
-        }
+        own = reading(flags_of(dialect, spec, hot=source in fast), pch)
         # the library's own folders last: it has a stub of cpuinfo that is not PyTorch's
         flags = (*own, "-I$native/capi", *library.options, *library.include, *level_flags)
         return _native(spec, source, native, flags, of, _NATIVE_COST, pch=pch)
@@ -281,7 +277,9 @@ def _native_compiles(
         own = pch if source in _PRECOMPILED else None
         of = {"runtime": runtime, "pch": own.fingerprint if own else None}
         told = _told(dialect) if source == _C_API else ()
-        return _native(spec, source, native, (*flags, *told), of, _NATIVE_COST, pch=own)
+        return _native(
+            spec, source, native, (*reading(flags, own), *told), of, _NATIVE_COST, pch=own
+        )
 
     return tuple(map(compile_one, sources))
 

@@ -13,7 +13,15 @@ from orchestrator.codegen.projection import index_text, mentions_selection, proj
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.compilers.flags import HARDENING, Hardening
 from orchestrator.index.model import UnitFacts
-from orchestrator.plan.flags import Canaries, Purpose, canaries_of, hardened, unit_flags
+from orchestrator.plan.flags import (
+    Canaries,
+    Purpose,
+    canaries_of,
+    hardened,
+    header_flags,
+    reading,
+    unit_flags,
+)
 from orchestrator.plan.native_files import variable_path
 from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.dialect import Dialect
@@ -296,6 +304,7 @@ def compilation(
         and unit.path not in facts.unlike
     ):
         pch = precompile(facts, spec, flags)
+        flags = reading(flags, pch)
     more = dict[str, object]()
     if flagged is not None:
         flags = (*flagged.flags, *flags)
@@ -401,8 +410,7 @@ def precompiled(
     """`precompile` by what it takes of a runtime's facts: digests of the header and the runtime."""
     if not spec.precompile:
         return None
-    # clang takes it for both: it asks only whether __OPTIMIZE__ and __OPTIMIZE_SIZE__ are defined
-    flags = tuple("-O2" if flag == "-O3" else flag for flag in flags)
+    flags = header_flags(flags)
     parts = {
         "header": header,
         "runtime": runtime,

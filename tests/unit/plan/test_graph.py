@@ -134,7 +134,7 @@ def test_sources_are_named_by_variables() -> None:
         "$cache/registrations/ab/x/registrations.cpp"
     ]
     assert [c.source for c in found.native] == [f"$native/{source}" for source in LIBRARY]
-    assert found.native[1].flags[-2:] == ("-I$native/capi", "-I$native/driver")
+    assert {"-I$native/capi", "-I$native/driver"} < set(found.native[1].flags)
 
 
 @pytest.mark.parametrize(

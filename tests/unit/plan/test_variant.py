@@ -395,8 +395,28 @@ def test_units_without_the_precompiled_header(
 def test_units_with_a_precompiled_header(unit: UnitFacts, how: dict[str, object]) -> None:
     action = compile_unit(PCH_FACTS, Selection(), spec(**how), unit)
     assert action.pch is not None
-    # clang takes one header for both levels
-    assert action.pch.flags == tuple("-O2" if one == "-O3" else one for one in action.flags)
+    assert action.flags[-2:] == ("-Xclang", "-fno-validate-pch")
+    # of the level and the guards of the stack, the header has what all have
+    assert "-fstack-protector" not in action.pch.flags
+    assert [one for one in action.pch.flags if one.startswith("-O")] == ["-Os"]
+    others = {"-O2", "-O3", "-Os", "-Oz", "-fstack-protector", "-Xclang", "-fno-validate-pch"}
+    assert [one for one in action.pch.flags if one != "-Os"] == [
+        one for one in action.flags if one not in others
+    ]
+
+
+def test_all_levels_and_ways_to_link_have_one_header() -> None:
+    ways: list[dict[str, object]] = [
+        {"optimize": "size"},
+        {"optimize": "size", "lto": True},
+        {"optimize": "balanced", "hot": frozenset({ATEN.path})},
+        {"optimize": "speed"},
+    ]
+    units = [compile_unit(PCH_FACTS, Selection(), spec(**how), ATEN) for how in ways]
+    assert len({unit.flags for unit in units}) == 3, "balanced and hot is speed"
+    assert len({unit.pch for unit in units}) == 1
+    guarded = compile_unit(PCH_FACTS, Selection(), spec(), UnitFacts("aten/Kernel.cpp", 1.0))
+    assert guarded.pch == units[0].pch
 
 
 def test_most_units_share_one_precompiled_header() -> None:
@@ -404,7 +424,6 @@ def test_most_units_share_one_precompiled_header() -> None:
     actions = [compile_unit(PCH_FACTS, Selection(), spec(), one) for one in (ATEN, kernel)]
     assert actions[0].pch is not None
     assert actions[0].pch == actions[1].pch
-    assert actions[0].pch.flags == actions[0].flags
     assert actions[0].pch.output == f"$pch/{actions[0].pch.fingerprint}.pch"
 
 
@@ -432,7 +451,10 @@ def test_a_header_of_ours_is_read_after_the_precompiled_one() -> None:
         replace(PCH_FACTS, included={ATEN.path: header}), Selection(), spec(), ATEN
     )
     assert action.pch is not None
-    assert action.flags == (*action.pch.flags, "-include", "$native/capi/kept_messages.h")
+    assert action.flags[-4:] == (
+        *("-Xclang", "-fno-validate-pch"),
+        *("-include", "$native/capi/kept_messages.h"),
+    )
 
 
 def test_a_header_of_ours_is_read_first() -> None:
