@@ -16,8 +16,11 @@ stamp=$root/.venv/orchestrator-requirements.txt
 if [ -f "$list" ] && ! cmp -s "$list" "$stamp"; then
     printf 'orchestrate: setting up .venv from %s\n' "${list##*/}" >&2
     [ -x "$python" ] || python3 -m venv --clear "$root/.venv" || exit 1
+    # somebody who watches sees what pip fetches and how far it is
+    quiet=--quiet
+    [ ! -t 2 ] || quiet=
     # paths in the list are relative to it
-    (cd "$root" && "$python" -m pip install --quiet --disable-pip-version-check -r "$list") || {
+    (cd "$root" && "$python" -m pip install $quiet --disable-pip-version-check -r "$list") >&2 || {
         printf 'orchestrate: error: what %s lists could not be installed\n' "${list##*/}" >&2
         exit 1
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import shlex
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,9 @@ EXAMPLE = """\
 
 _SCRIPT: Final = "orchestrate"
 _IGNORED: Final = ".gitignore"
+# What the script installs, where it is beside it.
+_REQUIREMENTS: Final = "orchestrator-requirements.txt"
+_DISTRIBUTION: Final = "libtorch-orchestrator"
 
 
 class WorkspaceExistsError(OrchestratorError):
@@ -52,6 +57,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         raise
     names = [path.name for path in written]
     steps = ["./orchestrate doctor", "./orchestrate new-app NAME --model MODEL.ptl"]
+    if not _finds_the_orchestrator(context):
+        steps.insert(0, f"echo {shlex.quote(_requirement())} > {_REQUIREMENTS}")
     if arguments.workspace and context.root != Path.cwd():
         steps.insert(0, f"cd {shlex.quote(str(context.root))}")
     if arguments.json:
@@ -61,6 +68,23 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     print(f"created {', '.join(names)}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")
     return ExitCode.OK
+
+
+def _finds_the_orchestrator(context: Context) -> bool:
+    """True where the workspace's script finds an orchestrator to run (builtin/orchestrate.sh)."""
+    ways = (".venv/bin/orchestrate", _REQUIREMENTS)
+    installed = any((context.root / way).is_file() for way in ways)
+    return installed or shutil.which(_SCRIPT, path=context.env.get("PATH", "")) is not None
+
+
+def _requirement() -> str:
+    """The running orchestrator as a line for pip: where it was installed from, by the file that
+    pip leaves of it (PEP 610), or its version."""
+    distribution = importlib.metadata.distribution(_DISTRIBUTION)
+    origin = distribution.read_text("direct_url.json")
+    if origin is None:
+        return f"{_DISTRIBUTION}=={distribution.version}"
+    return f"{_DISTRIBUTION} @ {json.loads(origin)['url']}"
 
 
 def _require_outside_of_apps(root: Path) -> None:

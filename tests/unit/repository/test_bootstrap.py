@@ -18,6 +18,7 @@ TOOLS = (
     "cmp",
     "cp",
     "dirname",
+    "grep",
     "mkdir",
     "mktemp",
     "mv",
@@ -27,7 +28,8 @@ TOOLS = (
     "sh",
     "tail",
 )
-# Its answers are set through the environment: OLD, PIP_FAILS, PIP_DIES, PIP_REFUSES, FAILS, CODE.
+# Its answers are set through the environment: OLD, PIP_SAYS, PIP_FAILS, PIP_DIES, PIP_REFUSES,
+# FAILS, CODE.
 PYTHON = """\
 #!/bin/sh
 case "$*" in
@@ -41,6 +43,7 @@ case "$*" in
     mkdir -p "$4/bin"
     cp "$0" "$4/bin/python" ;;
 "-m pip install"*)
+    printf '%s\\n' "${PIP_SAYS-}"
     [ -z "${PIP_FAILS-}" ] || { printf 'WARNING: retrying\\nERROR: no such thing\\n'; exit 1; }
     [ -z "${PIP_DIES-}" ] || { printf '%s\\n' one two three four; exit 1; }
     [ -z "${PIP_REFUSES-}" ] || { printf '%s\\n' "$PIP_REFUSES" >&2; exit 1; }
@@ -99,7 +102,8 @@ def project(tmp_path: Path) -> Project:
     return Project(root, path, log)
 
 
-PIP = "python -m pip install --quiet --no-input --disable-pip-version-check"
+PIP = "python -m pip install --progress-bar off --no-input --disable-pip-version-check"
+SETTING_UP = "orchestrate: setting up .venv: 1 packages, among them a compiler\n"
 LOCKED = f"{PIP} --require-hashes --only-binary :all: --requirement requirements"
 OURSELVES = f"{PIP} --no-index --no-deps --no-build-isolation --editable ."
 INSTALL = [f"{LOCKED}/run.txt", OURSELVES]
@@ -109,7 +113,7 @@ RUN = "python -P -m orchestrator"
 def test_the_first_use_sets_up_and_the_second_does_not(project: Project) -> None:
     first = project.run("./orchestrate", "build", "//apps/a b", CODE="7")
     assert (first.returncode, first.stdout) == (7, "")
-    assert first.stderr == "orchestrate: setting up .venv\n"
+    assert first.stderr == SETTING_UP
     venv = project.root / ".venv"
     assert project.calls() == [
         f"python -m venv --clear {venv}",
@@ -118,6 +122,24 @@ def test_the_first_use_sets_up_and_the_second_does_not(project: Project) -> None
     ]
     second = project.run("./orchestrate")
     assert (second.returncode, second.stderr, project.calls()) == (0, "", [RUN])
+
+
+# What pip 24 says where nobody watches.
+SAYS = """\
+Collecting pyyaml==6.0.2 (from -r requirements/run.txt (line 1))
+  Downloading PyYAML-6.0.2-cp311-cp311-manylinux_2_17_x86_64.whl (762 kB)
+Collecting ziglang==0.17.0 (from -r requirements/run.txt (line 3))
+  Downloading https://index/ziglang-0.17.0-py3-none-manylinux_2_12_x86_64.whl (90.1 MB)
+  Using cached cmake-4.0.0-py3-none-manylinux_2_17_x86_64.whl (27.0 MB)
+Installing collected packages: ziglang, pyyaml
+Successfully installed pyyaml-6.0.2 ziglang-0.17.0"""
+
+
+def test_what_is_fetched_is_told(project: Project) -> None:
+    done = project.run("./orchestrate", PIP_SAYS=SAYS)
+    once = "  fetching ziglang-0.17.0 (90.1 MB)\n  installing\n"
+    assert done.stderr == SETTING_UP + 2 * once, "the stand-in says it for both calls of pip"
+    assert not list((project.root / ".venv").glob("pip.*"))
 
 
 def test_it_runs_from_anywhere_and_through_links(project: Project) -> None:
@@ -160,7 +182,7 @@ def test_a_failed_install_says_why_and_is_done_again(project: Project) -> None:
     done = project.run("./orchestrate", PIP_FAILS="1")
     assert done.returncode == 1
     assert done.stderr == (
-        "orchestrate: setting up .venv\n"
+        f"{SETTING_UP}"
         "orchestrate: error: the dependencies could not be installed\n"
         "  | ERROR: no such thing\n"
         "  do:   look at the network, or at the package index that pip is set up for;"
@@ -188,7 +210,7 @@ def test_a_package_that_is_not_the_locked_one_is_told_with_its_digest(project: P
     done = project.run("./orchestrate", PIP_REFUSES=REFUSED)
     assert (done.returncode, project.calls()[1:]) == (1, [f"{LOCKED}/run.txt"])
     assert done.stderr == (
-        "orchestrate: setting up .venv\n"
+        f"{SETTING_UP}"
         "orchestrate: error: pip was given another file than the locked one\n"
         "  | a==1 from https://index/a-1-py3-none-any.whl\n"
         "  | sha256 33\n"
@@ -219,7 +241,7 @@ def test_an_old_python_is_refused(project: Project) -> None:
     done = project.run("./orchestrate", OLD="1")
     assert (done.returncode, project.calls()) == (1, [])
     assert done.stderr == (
-        "orchestrate: setting up .venv\n"
+        f"{SETTING_UP}"
         "orchestrate: error: Python 3.11 or newer is needed\n"
         "  seen: Python 3.9.2\n"
         "  do:   install it (Debian: apt-get install python3 python3-venv)\n"

@@ -63,13 +63,16 @@ def files(root: Path) -> list[str]:
 
 
 def test_init_makes_a_workspace(answer: Answer, tmp_path: Path) -> None:
+    installed = tmp_path / ".venv/bin/orchestrate"
+    installed.parent.mkdir(parents=True)
+    installed.touch()
     code, out, err = answer("init")
     assert (code, err) == (0, "")
     assert out == (
         "created orchestrate, .gitignore, WORKSPACE\nnext:\n  ./orchestrate doctor\n"
         "  ./orchestrate new-app NAME --model MODEL.ptl\n"
     )
-    assert files(tmp_path) == [".gitignore", "WORKSPACE", "orchestrate"]
+    assert files(tmp_path) == [".gitignore", ".venv/bin/orchestrate", "WORKSPACE", "orchestrate"]
     # the pins are those of this repository, and nothing in it leads to this one
     assert load_config(tmp_path)[0] == load_config(ROOT)[0]
     assert "schemas/" not in (tmp_path / "WORKSPACE").read_text()
@@ -86,7 +89,13 @@ def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
     assert against_schema("init", out) == []
     assert json.loads(out)["root"] == str(tmp_path / "ml")
     assert json.loads(out)["files"] == ["orchestrate", "WORKSPACE"]
-    assert json.loads(out)["next"][:2] == [f"cd {tmp_path}/ml", "./orchestrate doctor"]
+    # nothing is installed there, and nothing on PATH: this orchestrator, from where pip had it
+    install = "echo 'libtorch-orchestrator @ file://"
+    steps = json.loads(out)["next"]
+    assert steps[0] == f"cd {tmp_path}/ml"
+    assert steps[1].startswith(install)
+    assert steps[1].endswith("' > orchestrator-requirements.txt")
+    assert steps[2] == "./orchestrate doctor"
     assert (tmp_path / "ml/.gitignore").read_text() == "mine\n"
 
 
