@@ -15,6 +15,7 @@ their storage.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,8 +45,18 @@ MAX_CLASSES = 10_000
 MAX_TENSORS = 20_000
 
 
+# Names of lowered modules: torch/csrc/jit/backends/backend_detail.cpp, codegen_backend_module.
+_LOWERED: Final = re.compile(
+    r"torch\.jit\.(?:(?P<older>\w+)LoweredModule|LoweredModule\.(?P<newer>\w+)\..*)"
+)
+
+
 class UnsafePickleError(OrchestratorError):
     """A pickle in the model references an object or an opcode that no model needs."""
+
+
+class LoweredModelError(OrchestratorError):
+    """A part of the model was lowered to a delegate, such as Core ML."""
 
 
 class UnknownDtypeError(OrchestratorError):
@@ -166,6 +177,16 @@ class _Machine:
             hint="do not load this file anywhere; get the model from its author again",
         )
 
+    def _lowered(self, delegate: str) -> LoweredModelError:
+        return LoweredModelError(
+            "a part of this model was lowered to a delegate, and libraries here have none",
+            place=self._place,
+            expected="PyTorch's operators, all of which run on the CPU",
+            seen=f"the delegate {delegate[:120]!r}",
+            hint="export the module as it was before torch._C._jit_to_backend, or a tool that calls"
+            " it, such as those for Core ML and NNAPI",
+        )
+
     def _too_much(self, seen: str) -> UnsafePickleError:
         """Return the error for a pickle over the limits. Honest models stay below them, but for
         large vocabularies and very deep modules."""
@@ -255,6 +276,8 @@ class _Machine:
         found = Global(module, name)
         if not found.is_known and found.is_storage:
             raise self._unknown_dtype(found)
+        if not found.is_known and (lowered := _LOWERED.fullmatch(found.qualified)):
+            raise self._lowered(lowered["older"] or lowered["newer"])
         if not found.is_known:
             raise self._unsafe(f"the Python object {found.qualified[:120]!r}")
         if len(self.globals) >= MAX_CLASSES:

@@ -100,6 +100,7 @@ class IncludeRule(_Data):
 
     unless: root operators, and the last version of archives (`.data/version`) that mean something
         else by them: variants with such a model have the unit as it is.
+    calls: for root operators of `unless`, the other operators that what takes their place names.
     tracer: the header that a tracer's unit is compiled with instead; "" for the same.
     behind: whether it is read behind the unit's projection.
     first: whether it is read before every other header, so that the unit is compiled without the
@@ -111,6 +112,7 @@ class IncludeRule(_Data):
     why: str
     tracer: str = ""
     unless: Mapping[str, int] = {}
+    calls: Mapping[str, Strings] = {}
     behind: bool = False
     first: bool = False
 

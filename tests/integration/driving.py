@@ -16,7 +16,7 @@ from cpu_levels import processor_levels, used_levels
 from elftools.elf.elffile import ELFFile
 from real import V1_13, orchestrator, workspace_copy
 
-_CODES = {"float32": "f", "int64": "q"}
+_CODES = {"float32": "f", "float64": "d", "int64": "q"}
 
 
 def traced_alone(app: Path, folder: Path, runtime: str = V1_13) -> tuple[Path, str]:

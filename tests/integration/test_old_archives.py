@@ -1,21 +1,26 @@
 """Models whose archives are so old that they mean something else by an operator.
 
 Up to version 9, `aten::gelu` had no argument that says how exact it is (torch/csrc/jit/mobile/
-upgrader_mobile.cpp, `gelu_0_9`).
+upgrader_mobile.cpp, `gelu_0_9`); up to 3, `aten::div` of whole numbers gave one (`div_0_3`).
 """
 
 from __future__ import annotations
 
 import math
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from crafted import archive, argument, method, module, operator, pickled
 from driving import build_verified, call, numbers, tensor
 from real import EACH_RUNTIME, orchestrator, workspace_copy
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
+OLD_MODELS = Path(__file__).parent / "old_models"
 LIBRARY = "dist/{}/linux-x86_64/lib/lib{}_torch.so"
 APP = """\
 models:
@@ -77,3 +82,85 @@ def test_a_library_has_upgraders_where_a_model_needs_them(runtime: str, tmp_path
     ran = orchestrator(*fits, "--no-run", cwd=root)
     assert ran.code == 2
     assert "cannot tell: it means by aten::gelu what an earlier PyTorch did" in ran.out
+
+
+# x and y of each call: numbers with fractions, and whole ones.
+X, Y = (1.0, 2.5, -7.25, 6.0, -9.5, 0.5), (2.0, -2.0, 3.0, 4.0, 2.0, -0.25)
+M, N = (5, -7, 9, -9), (2, 2, -4, 4)
+TRUE = [x / y for x, y in zip(X, Y, strict=True)]
+TOWARDS_ZERO = [int(m / n) for m, n in zip(M, N, strict=True)]
+
+
+def whole(*values: int) -> dict[str, Any]:
+    return tensor(*values, dtype="int64")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of forward, and the values that it gives: what eager PyTorch of the model's own time
+    gave. torch 2.13 gives the same."""
+
+    arguments: tuple[dict[str, Any], ...]
+    expected: list[float]
+
+
+FLOATS = (tensor(*X), tensor(*Y))
+WHOLES = (whole(*M), whole(*N))
+HALF, THREE, TWO = {"double": 2.5}, {"int": 3}, {"int": 2}
+OLD: dict[str, list[Call]] = {
+    "div_scalar_float_v2": [
+        Call((FLOATS[0], HALF), [x / 2.5 for x in X]),
+        Call((WHOLES[0], HALF), [m / 2.5 for m in M]),
+    ],
+    "div_scalar_inplace_float_v2": [Call((FLOATS[0], HALF), [x / 2.5 for x in X])],
+    "div_scalar_inplace_int_v2": [
+        Call((FLOATS[0], THREE), [x / 3 for x in X]),
+        Call((WHOLES[0], TWO), [int(m / 2) for m in M]),
+    ],
+    "div_scalar_int_v2": [
+        Call((FLOATS[0], THREE), [x / 3 for x in X]),
+        Call((WHOLES[0], TWO), [int(m / 2) for m in M]),
+    ],
+    "div_scalar_reciprocal_float_v2": [Call((FLOATS[0], HALF), [2.5 / x for x in X])],
+    "div_scalar_reciprocal_int_v2": [Call((FLOATS[0], THREE), [3 / x for x in X])],
+    "div_tensor_inplace_v2": [Call(FLOATS, TRUE), Call(WHOLES, TOWARDS_ZERO)],
+    "div_tensor_out_v2": [
+        Call((*FLOATS, tensor(*X)), TRUE),
+        Call((*WHOLES, whole(*M)), TOWARDS_ZERO),
+    ],
+    "gelu_out_v9": [Call((FLOATS[0],), [x / 2 * (1 + math.erf(x / math.sqrt(2))) for x in X])],
+    "gelu_v9": [Call((FLOATS[0],), [x / 2 * (1 + math.erf(x / math.sqrt(2))) for x in X])],
+    "script_module_v4": [Call((THREE,), [5.0] * 8)],
+    "script_module_v6": [Call((THREE,), [5.0] * 8)],
+    "sequence": [Call((FLOATS[0],), [x + 3 for x in X])],
+}
+
+
+@pytest.mark.parametrize("runtime", EACH_RUNTIME)
+def test_models_of_2020_give_what_they_gave(runtime: str, tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, runtime=runtime)
+    app = root / "apps/old"
+    (app / "models").mkdir(parents=True)
+    models = []
+    for name, calls in OLD.items():
+        shutil.copy(OLD_MODELS / f"{name}.ptl", app / "models")
+        inputs = [{"args": [declared(one) for one in each.arguments]} for each in calls]
+        models.append({"file": f"models/{name}.ptl", "inputs": inputs})
+    (app / "app.yaml").write_text(yaml.safe_dump({"models": models, "targets": ["linux-x86_64"]}))
+    ran = orchestrator("trace", "//apps/old", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    build_verified(root)
+    for name, calls in OLD.items():
+        for each in calls:
+            given = call(root, "old", "forward", *each.arguments, model=name)["output"]
+            assert numbers(given) == pytest.approx(each.expected, rel=1e-5, abs=1e-9), name
+
+
+def declared(value: dict[str, Any]) -> Any:
+    """A value of the driver's JSON as app.yaml declares one: of its kind and shape."""
+    if "tensor" not in value:
+        return value.get("int", value.get("double"))
+    of = value["tensor"]
+    if of["dtype"] == "int64":
+        return {"shape": of["shape"], "dtype": "int64", "fill": "randint", "low": 1, "high": 9}
+    return {"shape": of["shape"], "fill": "uniform", "low": 1, "high": 2}

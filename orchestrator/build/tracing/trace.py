@@ -33,6 +33,7 @@ from orchestrator.models.devices import foreign_devices
 from orchestrator.models.listing import Listing
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
+from orchestrator.select.backends import with_upgraders
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
 from orchestrator.trace.difference import Change
@@ -241,11 +242,13 @@ def _request(here: Invocation, runtime: Runtime, app: App, all_operators: bool) 
         kernels, cut = runtime.kernels, frozenset[str]()
         selection = everything(runtime.index, kernels)
     else:
-        roots = {
-            operator
-            for model in app.config.models
-            for operator in here.models.info(app, model).root_operators
-        }
+        infos = [here.models.info(app, model) for model in app.config.models]
+        roots = frozenset[OperatorName]().union(
+            *(
+                with_upgraders(runtime.version, info.root_operators, info.archive_version)
+                for info in infos
+            )
+        )
         kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
         selection = tracer_selection(runtime, kernels, app.name, roots)
     return VariantRequest(

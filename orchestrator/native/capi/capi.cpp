@@ -142,6 +142,9 @@ lta_status fail_with(const c10::Error& error, lta_status fallback) {
     return fail(LTA_MISSING_OPERATOR, std::move(text), std::move(name));
   }
   name = between(message, "Following ops cannot be found: [", "]");
+  for (size_t at; (at = name.find(", ")) != std::string::npos;) {
+    name.replace(at, 2, "\n");
+  }
   if (!name.empty() || contains(message, "unsupported_op_names.empty()")) {
     return fail(LTA_MISSING_OPERATOR, std::move(text), std::move(name));
   }

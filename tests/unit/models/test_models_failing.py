@@ -58,6 +58,8 @@ CLASSES = {
     "inflates_too_far": "OversizedModelError",
     "keras": "NotAModelError",
     "lapack": "LapackMissingError",
+    "lowered": "LoweredModelError",
+    "lowered_by_name": "LoweredModelError",
     "missing_arguments": "MissingArgumentsError",
     "mobile_optimised": "UnknownOperatorError",
     "named_tuple": "NamedTupleError",
