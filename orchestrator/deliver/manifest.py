@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import read_text
-from orchestrator.values.config.app import JavaApi
+from orchestrator.values.config.app import CxxApi, JavaApi
 from orchestrator.values.config.forms import ABI, GROUP, IDENTIFIER, NAME, PACKAGE, SHA256, VERSION
 from orchestrator.values.config.toolchain import Processor, System
 from orchestrator.values.forms import Class, Dtype, Feature, Operator, Tag
@@ -229,6 +229,8 @@ class Manifest(_Fact):
     maven_group: Annotated[str, Field(pattern=GROUP)] | None = None
     # What an AAR has beside the app's own Java API.
     java_api: JavaApi | None = None
+    # What an XCFramework has beside the C API.
+    cxx_api: CxxApi | None = None
     system: System
     processor: Processor
     for_release: bool

@@ -72,6 +72,7 @@ def _external(kind: PackageKind, manifests: Sequence[Manifest]) -> _Json:
         "package_name": first.package_name,
         "maven_group": first.maven_group,
         "java_api": first.java_api,
+        "cxx_api": first.cxx_api,
         "deliver_models": any(model.delivered is not None for model in first.models),
         "pytorch": first.runtime.pytorch,
         "threads": first.threads,

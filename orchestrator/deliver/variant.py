@@ -53,7 +53,7 @@ from orchestrator.deliver.manifest import (
 )
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.folders import MARKER
-from orchestrator.values.config.app import JavaApi
+from orchestrator.values.config.app import CxxApi, JavaApi
 from orchestrator.values.config.toolchain import Processor, System
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.packages import library_name
@@ -119,6 +119,7 @@ class DeliverInputs:
     kernels: KernelsFact | None = None
     maven_group: str | None = None
     java_api: JavaApi | None = None
+    cxx_api: CxxApi | None = None
     threads: int = 1
     sources: SourceFact | None = None
     model_files: Mapping[str, bytes | Path] = field(default_factory=dict)
@@ -279,6 +280,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         package_name=inputs.package_name,
         maven_group=inputs.maven_group,
         java_api=inputs.java_api,
+        cxx_api=inputs.cxx_api,
         system=inputs.system,
         processor=inputs.processor,
         for_release=inputs.for_release,

@@ -12,6 +12,9 @@
       PrivacyInfo.xcprivacy, README.md, manifest.json, sbom.cdx.json, licences/
       Models/                          the app's models, where it delivers them
 
+With `cxx_api: LibTorch-Lite`, `Headers` has that pod's headers too (`native/pod`), and the Swift
+package a podspec of that name.
+
 Contract: see `delivered.Packager`. Every object in it is checked: platform, least version,
 processor, and that the library exports the C API and nothing else. The headers are in a folder with
 the module's name: Xcode copies all `Headers` into one place, where two module maps would clash.
@@ -51,6 +54,14 @@ from orchestrator.values.config.toolchain import System
 JOINS_ABIS: Final = True
 
 _HEADER: Final = "include/libtorch_app.h"
+_NATIVE: Final = Path(__file__).parents[1] / "native"
+_POD_INCLUDES: Final = (
+    "ATen/ATen.h",
+    "torch/csrc/jit/mobile/import.h",
+    "torch/csrc/jit/mobile/module.h",
+    "torch/script.h",
+    "torch/torch.h",
+)
 # `aarch64-ios.15.0-simulator` (zig), `arm64-apple-ios15.0-simulator` (Xcode)
 _TARGET: Final = re.compile(r"-ios\.?(\d+(?:\.\d+)*)(?:-simulator)?$")
 
@@ -125,7 +136,7 @@ def pack(
     prefixes = ("", f"{module_name(manifests[0])}/")
     digest = sha256("".join(sorted(one.digest for one in deliveries)).encode()).hexdigest()
     for target, content, prefix in zip(targets, contents, prefixes, strict=True):
-        made_of = f"xcframework 3 {digest}"
+        made_of = f"xcframework 4 {digest}"
         write_package(target, made_of, partial(_write, files=content, prefix=prefix))
     return targets
 
@@ -217,7 +228,21 @@ def _xcframework(variants: Sequence[Delivery]) -> list[File]:
         headers = f"{one.identifier}/Headers/{module}"
         files[f"{headers}/libtorch_app.h"] = _content(first, _HEADER)
         files[f"{headers}/module.modulemap"] = _render("module.modulemap.j2", context)
+        if first.manifest.cxx_api is not None:
+            files |= pod_headers(f"{one.identifier}/Headers", module)
     return [File(f"{module}.xcframework/{path}", content) for path, content in files.items()]
+
+
+def pod_headers(folder: str, module: str) -> dict[str, bytes]:
+    """The headers that apps of the pod LibTorch-Lite include: its umbrella and those of PyTorch's
+    that its demos name, each of which is the umbrella."""
+    classes = (_NATIVE / "pod/classes.h").read_bytes()
+    umbrella = f'#include "../{module}/libtorch_app.h"\n#include "classes.h"\n'
+    files = {f"{folder}/Libtorch-Lite/classes.h": classes}
+    files[f"{folder}/Libtorch-Lite/Libtorch-Lite.h"] = umbrella.encode()
+    for path in _POD_INCLUDES:
+        files[f"{folder}/{path}"] = b"#include <Libtorch-Lite/Libtorch-Lite.h>\n"
+    return files
 
 
 def _info(slices: Iterable[_Slice], library: str) -> bytes:
@@ -277,10 +302,13 @@ def _swift_package(manifests: Sequence[Manifest], files: Sequence[File]) -> list
     ]
     if models:
         models.append(File(f"{sources}/Delivered.swift", _render("Delivered.swift.j2", context)))
+    old = manifests[0].cxx_api
+    pod = [File(f"{old}.podspec", _render("lite_podspec.j2", context))] if old else []
     return [
         *models,
         File("Package.swift", _render("Package.swift.j2", context)),
         File(f"{module}.podspec", _render("podspec.j2", context)),
+        *pod,
         File(f"{sources}/Model.swift", _render("Model.swift.j2", context)),
         File(f"{sources}/PrivacyInfo.xcprivacy", privacy.content),
     ]

@@ -52,6 +52,7 @@ def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> Deli
         package_name=app.package_name,
         maven_group=app.maven_group,
         java_api=app.config.java_api,
+        cxx_api=app.config.cxx_api,
         system=toolchain.config.system,
         processor=toolchain.config.processor,
         shared_library=shared,

@@ -62,6 +62,8 @@ CpuLevel = Literal["baseline", "avx2", "avxvnni", "avx512", "avx512vnni", "dotpr
 PackageKind = Literal["tar", "deb", "aar", "xcframework", "wheel"]
 # Another library's Java API that an AAR may have beside its own.
 JavaApi = Literal["org.pytorch"]
+# PyTorch Mobile's headers for iOS, that an XCFramework may have beside the C API.
+CxxApi = Literal["LibTorch-Lite"]
 Dtype = Literal["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 Fill = Literal["zeros", "ones", "arange", "uniform", "normal", "randint"]
 
@@ -539,5 +541,12 @@ class AppConfig(Declared):
         description=(
             "`org.pytorch`: its AAR also has the classes of PyTorch Android 2.1, over this library."
             " An APK can contain one such AAR."
+        ),
+    )
+    cxx_api: CxxApi | None = Field(
+        None,
+        description=(
+            "`LibTorch-Lite`: its XCFramework also has the headers of that pod, `torch::jit` and"
+            " `at::Tensor` over this library, and its Swift package a podspec of that name."
         ),
     )

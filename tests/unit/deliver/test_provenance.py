@@ -45,6 +45,7 @@ def android(abi: str, target: str) -> Manifest:
         fingerprint="0a" * 32,
         maven_group="org.example",
         java_api="org.pytorch",
+        cxx_api="LibTorch-Lite",
         threads=0,
         models=(model.model_copy(update={"delivered": "share/camera/models/classifier.ptl"}),),
         sources=OWN,

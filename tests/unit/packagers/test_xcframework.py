@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import zipfile
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -103,6 +104,35 @@ def test_the_swift_package(path: str, unpacked: Path, golden: Golden) -> None:
         check=False,
     )
     assert same.returncode == 0, same.stdout
+
+
+def test_the_headers_and_podspec_of_libtorch_lite(
+    toys: dict[str, Built], tmp_path: Path, golden: Golden
+) -> None:
+    deliveries = [
+        replace(one, manifest=one.manifest.model_copy(update={"cxx_api": "LibTorch-Lite"}))
+        for one in map(read_delivery, deliver_all(tmp_path, toys))
+    ]
+    framework, swift = xcframework.pack(deliveries, tmp_path / "packages")
+    with zipfile.ZipFile(framework) as archive:
+        folder = "ToyLibtorch.xcframework/ios-arm64/Headers/"
+        names = [name for name in archive.namelist() if name.startswith(folder)]
+        umbrella = archive.read(f"{folder}Libtorch-Lite/Libtorch-Lite.h")
+    assert sorted(name.removeprefix(folder) for name in names) == [
+        "ATen/ATen.h",
+        "Libtorch-Lite/Libtorch-Lite.h",
+        "Libtorch-Lite/classes.h",
+        "ToyLibtorch/libtorch_app.h",
+        "ToyLibtorch/module.modulemap",
+        "torch/csrc/jit/mobile/import.h",
+        "torch/csrc/jit/mobile/module.h",
+        "torch/script.h",
+        "torch/torch.h",
+    ]
+    assert umbrella.decode() == '#include "../ToyLibtorch/libtorch_app.h"\n#include "classes.h"\n'
+    with zipfile.ZipFile(swift) as archive:
+        podspec = archive.read("ToyLibtorch/LibTorch-Lite.podspec").decode()
+    golden(GOLDEN / "package/LibTorch-Lite.podspec", podspec)
 
 
 def test_info_plist_is_what_xcodebuild_writes(unpacked: Path) -> None:

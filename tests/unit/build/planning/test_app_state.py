@@ -54,6 +54,7 @@ OTHER: Mapping[str, Any] = MappingProxyType(
         "package_name": "other",
         "maven_group": "org.other",
         "java_api": "org.pytorch",
+        "cxx_api": "LibTorch-Lite",
     }
 )
 # And of each field of a request.
