@@ -73,6 +73,16 @@ class GitTree:
         found = self._run("merge-base", commit, "HEAD")
         return found.stdout.decode().strip() if found.code == 0 else commit
 
+    def commits(self, path: str, most: int) -> list[tuple[str, str]]:
+        """The last commits that changed a path, oldest first: full name and date, `YYYY-MM-DD`.
+        None before the first commit."""
+        if self._run("rev-parse", "--verify", "--quiet", "HEAD").code:
+            return []
+        listed = self._read("log", f"--max-count={most}", "--format=%H %cs", "-z", "--", path)
+        return [(name, date) for name, _, date in (one.partition(" ") for one in _split(listed))][
+            ::-1
+        ]
+
     def files(self, commit: str, *paths: str) -> dict[str, str]:
         """path -> blob, of the folder's files in a commit; of `paths` alone where given."""
         listed = self._read("ls-tree", "-r", "-z", commit, *paths)

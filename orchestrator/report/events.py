@@ -131,29 +131,34 @@ class _Watched:
         self._view.feed(line)
 
 
-def chrome_trace(events: Iterable[Event]) -> str:
-    """A file for Perfetto: the stages in one row, and actions in as many as ran at once."""
-    rows = list[dict[str, Any]]()
+def lanes(events: Iterable[Event]) -> Iterator[tuple[Event, int]]:
+    """Stages and actions in the order in which they began, each with its row: 0 for stages, as many
+    others as actions ran at once."""
     ends = list[float]()
     timed = [one for one in events if one.seconds is not None]
     for one in sorted(timed, key=lambda one: (one.at - (one.seconds or 0), one.name)):
-        begin = one.at - (one.seconds or 0)
-        lane = 0
+        begin, lane = one.at - (one.seconds or 0), -1
         if one.event == "action":
             free = (n for n, end in enumerate(ends) if end <= begin)
             lane = next(free, len(ends))
             ends[lane : lane + 1] = [one.at]
-        rows.append(
-            {
-                "name": one.name,
-                "cat": one.event,
-                "ph": "X",
-                "ts": round(begin * _MICROSECONDS),
-                "dur": round((one.seconds or 0) * _MICROSECONDS),
-                "pid": 1,
-                "tid": 0 if one.event == "stage" else lane + 1,
-            }
-        )
+        yield one, lane + 1
+
+
+def chrome_trace(events: Iterable[Event]) -> str:
+    """A file for Perfetto: the stages in one row, and actions in as many as ran at once."""
+    rows = [
+        {
+            "name": one.name,
+            "cat": one.event,
+            "ph": "X",
+            "ts": round((one.at - (one.seconds or 0)) * _MICROSECONDS),
+            "dur": round((one.seconds or 0) * _MICROSECONDS),
+            "pid": 1,
+            "tid": lane,
+        }
+        for one, lane in lanes(events)
+    ]
     return json.dumps({"traceEvents": rows, "displayTimeUnit": "ms"}, separators=(",", ":")) + "\n"
 
 

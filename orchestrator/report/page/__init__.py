@@ -1,0 +1,1 @@
+"""The page of `report --html`: libraries, what is in them, what apps share, and the last build."""
