@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orchestrator.binary.elf_symbols import exported_bytes
+from orchestrator.build.delivering.budgets import check_budget, sizes_of
 from orchestrator.build.delivering.compare import comparable, require_same_structure
 from orchestrator.build.delivering.deliver import deliver_inputs
 from orchestrator.build.delivering.dropped import forget_dropped
@@ -24,8 +25,6 @@ from orchestrator.build.delivering.verify import runner_path, verify_library
 from orchestrator.build.executing.execute import Execution, View, execute_actions
 from orchestrator.build.explaining.actions import changes_of, log_actions
 from orchestrator.build.explaining.engines import engines_of
-from orchestrator.build.explaining.kept_sizes import sizes_in
-from orchestrator.build.explaining.size import measure, record_of
 from orchestrator.build.planning.plan import Variant, compiles_of, plan_variants
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.compilers.relink import EXPORTED
@@ -34,17 +33,11 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.report.events import Events
 from orchestrator.report.packages import PackageReport
-from orchestrator.report.size_changes import budget_details
 from orchestrator.report.table import BuildReport, Exported, VariantReport
-from orchestrator.size.attribution import Attribution
 from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import count_units
 from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import Status, levels_of_all, require_verified
-
-
-class OverBudgetError(OrchestratorError):
-    """A delivered library is larger than its app's budget."""
 
 
 @dataclass(frozen=True)
@@ -254,11 +247,7 @@ def _prove(
         delivered,
         extensible=variant.objects.plan.spec.extensible,
     )
-    try:
-        _check_budget(variant, delivered)
-    except OverBudgetError as error:
-        error.details = _contributors(here, variant, delivered)
-        raise
+    check_budget(variant, sizes_of(here, variant, delivered))
     levels = variant.objects.plan.spec.levels
     results = verify_library(
         here,
@@ -323,32 +312,3 @@ def _executed_twin(
         (host,) = plan_variants(here, [ran], generate=False)
     require_same_structure(here, variant.label, delivered, variant.objects, ran, host.objects)
     return own
-
-
-def _contributors(here: Invocation, variant: Variant, delivered: Delivered) -> str | None:
-    """Details for an error about a budget: who asks for most of a library's bytes, and what grew
-    since its sizes were recorded. None if they cannot be determined."""
-    label = variant.label
-    try:
-        runtime = here.runtimes.of(label.app)
-        found = measure(here, runtime, variant, delivered.shared_library).attribution
-    except OrchestratorError:
-        return None
-    kept = dict[tuple[str, str], Attribution]()
-    with suppress(OrchestratorError):
-        kept = sizes_in(record_of(here.context.dist, label))
-    return budget_details(found, kept.get((label.app, label.abi)))
-
-
-def _check_budget(variant: Variant, delivered: Delivered) -> None:
-    budget = variant.app.config.budgets.get(variant.label.abi)
-    if budget is not None and delivered.stripped_bytes > budget:
-        raise OverBudgetError(
-            f"{variant.label} is larger than its budget",
-            place=variant.app.place,
-            expected=f"at most {budget:,} bytes",
-            seen=f"{delivered.stripped_bytes:,} bytes",
-            hint="raise the budget, use `optimize: size`, or find out which model needs an"
-            f" operator: ./orchestrate why {variant.label} NAME",
-            facts={"stripped_bytes": delivered.stripped_bytes, "budget_bytes": budget},
-        )

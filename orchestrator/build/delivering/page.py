@@ -32,9 +32,10 @@ def made_page(here: Invocation, labels: Sequence[VariantLabel], history: str) ->
     return page(
         [_attribution(here, label) for label in labels],
         {
-            (label.app, label.abi): apps[label.app].config.budgets[label.abi]
+            (label.app, label.abi): budget.total
             for label in labels
-            if label.abi in apps[label.app].config.budgets
+            if (budget := apps[label.app].config.budgets.get(label.abi)) is not None
+            if budget.total is not None
         },
         _recorded(here, {(label.app, label.abi) for label in labels}, history),
         _last_build(here),

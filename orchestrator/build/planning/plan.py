@@ -197,11 +197,16 @@ def _planned_on(
                 objects=every.numbers((*objects.compiles, *runners[spec.common])),
                 estimated_bytes=_estimated(objects, missing),
                 generated=_is_generated(here, objects),
-                budget_bytes=app.config.budgets.get(spec.abi),
+                budget_bytes=_total_budget(app, spec.abi),
                 cpu_levels=spec.levels,
                 usual_levels=_has_usual_levels(prepared, spec),
             )
         runtime.planner.forget_apps()
+
+
+def _total_budget(app: App, abi: str) -> int | None:
+    budget = app.config.budgets.get(abi)
+    return None if budget is None else budget.total
 
 
 def _has_usual_levels(prepared: Prepared, spec: VariantSpec) -> bool:

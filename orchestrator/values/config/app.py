@@ -14,11 +14,13 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    GetJsonSchemaHandler,
     Tag,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from orchestrator.values.config.forms import (
     ABI,
@@ -412,6 +414,40 @@ class SourcesConfig(Declared):
     )
 
 
+class Budget(Declared):
+    """Limits of one library; a plain size is that of the whole."""
+
+    total: Size | None = Field(None, description="Of the stripped library: `1.5MB`, `1.5MiB`.")
+    compressed: Size | None = Field(
+        None, description="Of the stripped library after compression with zstd at level 19."
+    )
+    growth: Size | None = Field(
+        None, description="By how much it may grow since `size` last kept its sizes."
+    )
+    operators: Annotated[
+        Mapping[Annotated[str, Field(pattern=OPERATOR)], Size], Example("{aten::conv2d: 150kB}")
+    ] = Field(
+        default_factory=dict,
+        description="Of what operators have for themselves alone, as `size --by operator` tells.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_size(cls, value: Any) -> Any:
+        return value if isinstance(value, Mapping | Budget) else {"total": value}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        whole = handler(schema)
+        resolved = handler.resolve_ref_schema(whole)
+        size = next(
+            one for one in resolved["properties"]["total"]["anyOf"] if "null" not in one.values()
+        )
+        return {"anyOf": [size, whole]}
+
+
 ElementwiseDtype = Literal[
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"
 ]
@@ -517,9 +553,12 @@ class AppConfig(Declared):
         ),
     )
     threads: Threads | None = Field(None, description="Overrides the workspace's default.")
-    budgets: Annotated[Mapping[str, Size], Example("{linux-x86_64: 1.5MB}")] = Field(
+    budgets: Annotated[Mapping[str, Budget], Example("{linux-x86_64: 1.5MB}")] = Field(
         default_factory=dict,
-        description="Maximum size of the stripped shared library, by ABI: `1.5MB`, `1.5MiB`.",
+        description=(
+            "Limits of the stripped shared library, by ABI: a size, `1.5MB`, or `total`,"
+            " `compressed`, `growth` and `operators`."
+        ),
     )
     packages: Annotated[Tuple[PackageKind], Field(min_length=1)] | None = Field(
         None, description="Packages to make; default: those of each target's platform."

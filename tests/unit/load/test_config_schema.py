@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.load.schemas import MODELS, schema_text
-from orchestrator.values.config.app import AppConfig, InputRun, TensorSpec
+from orchestrator.values.config.app import AppConfig, Budget, InputRun, TensorSpec
 from orchestrator.values.config.forms import PACKAGE, PATTERN_WORDS, SIZE, parse_size
 from orchestrator.values.config.toolchain import Compiler, Emulator, ToolchainConfig
 from orchestrator.values.config.workspace import DebianSource, Launcher, Source, WorkspaceConfig
@@ -108,7 +108,9 @@ def test_values_are_frozen() -> None:
 )
 def test_sizes(text: object, size: int) -> None:
     assert parse_size(text) == size
-    assert AppConfig.model_validate(APP | {"budgets": {"x": text}}).budgets == {"x": size}
+    assert AppConfig.model_validate(APP | {"budgets": {"x": text}}).budgets == {
+        "x": Budget(total=size)
+    }
 
 
 @pytest.mark.parametrize("text", ["1.5", "MB", "1.5mb", "-1MB", "1,5MB", "1.5MB\n", -1, 1.5, True])

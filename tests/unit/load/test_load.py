@@ -32,6 +32,7 @@ from orchestrator.load.yaml import (
     YamlUnsupportedError,
     load_located,
 )
+from orchestrator.values.config.app import Budget
 from orchestrator.values.config.forms import CORES
 
 ROOT = Path(__file__).parents[3]
@@ -548,7 +549,10 @@ def test_a_target_that_stands_for_several(root: Path) -> None:
     assert workspace.groups["phones"] == ("phone-a", "phone-b")
     assert dict(workspace.targets) == {"camera": ("linux-x86_64", "phone-a", "phone-b")}
     # a member's own budget goes before its group's
-    assert workspace.apps["camera"].config.budgets == {"phone-a": 2_000_000, "phone-b": 1_000_000}
+    assert workspace.apps["camera"].config.budgets == {
+        "phone-a": Budget(total=2_000_000),
+        "phone-b": Budget(total=1_000_000),
+    }
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,15 @@ from toy_workspace import toy_invocation, toy_runtime
 from orchestrator.build.delivering import build as building
 from orchestrator.build.delivering import package as packaging
 from orchestrator.build.delivering import verify as verifying
+from orchestrator.build.delivering.budgets import OverBudgetError, Sizes, check_budget
 from orchestrator.build.delivering.verify import NotBuiltError, OtherDeliveryError, verify_delivered
+from orchestrator.build.explaining.size import NothingMeasuredError
 from orchestrator.deliver.delivered import ChangedDeliveryError
 from orchestrator.deliver.manifest import read_manifest
 from orchestrator.deliver.variant import Delivered, DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError
+from orchestrator.size.attribution import Asked, Attribution, Share
+from orchestrator.values.config.app import Budget
 from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import VerificationFailedError, VerifyResult
 
@@ -127,19 +131,25 @@ def test_what_does_not_pass_is_not_delivered(workspace: Workspace) -> None:
     assert list(workspace.folder.parent.iterdir()) == []
 
 
+def unknown() -> Attribution:
+    """Stands for a library whose objects are not here."""
+    raise NothingMeasuredError("what it is linked of is not here")
+
+
 def over_budget(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, budget: int, stripped: int
 ) -> OrchestratorError:
     """The error of a build whose library is larger than its budget."""
 
     def prove(here: Any, variant: Any, variants: Any, delivered: Delivered) -> Any:
-        config = workspace.app.config.model_copy(update={"budgets": {"linux-x86_64": budget}})
+        limits = {"linux-x86_64": Budget(total=budget)}
+        config = workspace.app.config.model_copy(update={"budgets": limits})
         budgeted: Any = SimpleNamespace(label=LABEL, app=replace(workspace.app, config=config))
-        building._check_budget(budgeted, replace(delivered, stripped_bytes=budget))
-        building._check_budget(budgeted, replace(delivered, stripped_bytes=stripped))
+        check_budget(budgeted, Sizes(budget, delivered.shared_library, unknown))
+        check_budget(budgeted, Sizes(stripped, delivered.shared_library, unknown))
 
     monkeypatch.setattr(building, "_prove", prove)
-    with pytest.raises(building.OverBudgetError) as caught:
+    with pytest.raises(OverBudgetError) as caught:
         workspace.finish()
     return caught.value
 
@@ -156,6 +166,78 @@ def test_a_library_above_its_budget_is_told_in_full(
         " dist/toy/linux-x86_64 is not written"
     )
     assert list(workspace.folder.parent.iterdir()) == []
+
+
+SIZED = Attribution(
+    app="toy",
+    abi="linux-x86_64",
+    library="",
+    size=1000,
+    packed=None,
+    made={},
+    asked={
+        "aten::add.Tensor": Asked({"net": ("forward at net.py:3",)}),
+        "aten::add.out": Asked({"net": ()}),
+        "aten::relu": Asked({"net": ()}),
+    },
+    shares=(
+        Share((), "c10/a.cpp", "code", 400),
+        Share(("aten::add.Tensor",), "b.cpp", "code", 350),
+        Share(("aten::add.out",), "b.cpp", "code", 150),
+        Share(("aten::relu",), "b.cpp", "code", 100),
+    ),
+)
+KEPT = replace(SIZED, size=900, shares=SIZED.shares[:3])
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (Budget(compressed=22), ("is larger than its budget after compression", 22, 24)),
+        (Budget(growth=99), ("grew by more than its budget", 99, 100)),
+        (
+            Budget(operators={"aten::add": 499, "aten::relu": 100}),
+            ("has more for aten::add alone than its budget", 499, 500),
+        ),
+        (
+            Budget(operators={"aten::add.Tensor": 349}),
+            ("has more for aten::add.Tensor alone than its budget", 349, 350),
+        ),
+    ],
+)
+def test_other_budgets(
+    workspace: Workspace, tmp_path: Path, budget: Budget, said: tuple[str, int, int]
+) -> None:
+    (tmp_path / "library").write_bytes(bytes(1000) + b"others")
+    sizes = Sizes(1000, tmp_path / "library", lambda: SIZED, KEPT)
+    config = workspace.app.config.model_copy(update={"budgets": {"linux-x86_64": budget}})
+    budgeted: Any = SimpleNamespace(label=LABEL, app=replace(workspace.app, config=config))
+    with pytest.raises(OverBudgetError) as caught:
+        check_budget(budgeted, sizes)
+    what, limit, found = said
+    assert caught.value.what == f"//apps/toy:linux-x86_64 {what}"
+    assert caught.value.expected == f"at most {limit} bytes"
+    assert caught.value.seen == f"{found} bytes"
+    assert caught.value.details == (
+        "what would be gone without it:\n"
+        "  350: aten::add.Tensor, net: forward at net.py:3\n"
+        "  150: aten::add.out, net\n"
+        "  100: aten::relu, net\n"
+        "since sizes were last kept: 900 -> 1,000 bytes, +100 (+11.11 %)\n"
+        "  +100: aten::relu, net"
+    )
+    # one byte more is enough, and without sizes that were kept nothing has grown
+    more = {
+        name: {key: size + 2 for key, size in value.items()}
+        if isinstance(value, dict)
+        else value + 2
+        for name, value in budget.model_dump(exclude_none=True).items()
+    }
+    config = workspace.app.config.model_copy(update={"budgets": {"linux-x86_64": Budget(**more)}})
+    budgeted = SimpleNamespace(label=LABEL, app=replace(workspace.app, config=config))
+    check_budget(budgeted, sizes)
+    if budget.growth is not None:
+        check_budget(budgeted, replace(sizes, before=None))
 
 
 def test_the_guide_shows_a_library_above_its_budget(
