@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from orchestrator.platforms.platform import Platform, SharedLibrary
+from orchestrator.platforms.platform import Platform, RelativeSize, SharedLibrary
 
 LIBRARY: Final = SharedLibrary(
     # the NDK's stable libraries that PyTorch uses
@@ -43,6 +43,8 @@ ANDROID: Final = Platform(
     # c10::impl::tls_local_dispatch_key_set() (c10/core/impl/LocalDispatchKeySet.h)
     not_inline=frozenset(("_ZN3c104impl26tls_local_dispatch_key_setEv",)),
     java=True,
+    # the unwinder and all of the C++ library are in it
+    sizes={"arm64": RelativeSize(more=140_000), "x86_64": RelativeSize(more=140_000)},
 )
 
 

@@ -58,6 +58,15 @@ class StaticLibrary:
     simulator: bool
 
 
+@dataclass(frozen=True)
+class RelativeSize:
+    """Size of a library against the same for x86-64 Linux, by the demo apps: its bytes times
+    `scale`, and `more`."""
+
+    scale: float = 1.0
+    more: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Host:
     """A system that runs this tool, and so tracers.
@@ -95,6 +104,7 @@ class Platform:
                      index, which is of one system, knows no reference to them
     threads_hold_libraries  whether a library stays loaded while a thread has an object of it
     java             whether apps call the library from Java
+    sizes            of its libraries, for processors for which they were measured
     """
 
     system: System
@@ -116,6 +126,7 @@ class Platform:
     not_inline: frozenset[str] = frozenset()
     threads_hold_libraries: bool = False
     java: bool = False
+    sizes: Mapping[Processor, RelativeSize] = field(default_factory=dict)
 
     @property
     def processors(self) -> tuple[Processor, ...]:

@@ -383,7 +383,7 @@ def _sums(report: PlanReport) -> list[str]:
     ]
     lines += [
         f"{row.label} is estimated at {row.estimated_bytes or 0:,} bytes, over its"
-        f" budget of {row.budget_bytes or 0:,}; estimates are accurate to within a fifth"
+        f" budget of {row.budget_bytes or 0:,}; estimates are mostly within 8 %"
         for row in report.variants
         if row.is_over_budget
     ]

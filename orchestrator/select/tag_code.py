@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from orchestrator.index.model import COMDAT, RuntimeIndex
@@ -44,49 +47,88 @@ def _reached_in_unit(index: RuntimeIndex, nodes: Collection[int], unit: int) -> 
     return reached
 
 
+@dataclass(frozen=True)
+class Switched:
+    """Bytes of the index that only switches over dtypes lead to.
+
+    selected  of the cases that are selected
+    hot       what of these is in hot units
+    """
+
+    bytes: int
+    selected: int
+    hot: int
+
+
 class UnselectedDtypes:
-    """Counts bytes of the index that are code for dtypes outside of a selection. Results are
-    memoised, since most variants have most of their units in common."""
+    """Counts code for dtypes, by whether a selection has them. What a switch leads to is the same
+    for all selections, and found once."""
 
     def __init__(self, index: RuntimeIndex) -> None:
         self._index = index
-        self._reached: dict[int, set[int]] = {}
-        self._of_unit: dict[frozenset[tuple[int, int]], int] = {}
+        self._behind_of: dict[int, frozenset[int]] = {}
 
     def bytes(self, switches: Iterable[int], selection: Selection) -> int:
-        """Bytes of `switches` (nodes that switch on kernel tags), and of what only their unit has
+        """Bytes of `switches` (nodes that switch on kernel tags), and of what only switches have
         behind them, that are not compiled: an estimate."""
-        if selection.everything:
-            return 0
-        cases: dict[int, set[tuple[int, int]]] = {}
-        of_tags: dict[tuple[str, ...], int] = {}
+        found = self.switched(switches, selection)
+        return found.bytes - found.selected
+
+    def switched(
+        self, switches: Iterable[int], selection: Selection, hot: Container[int] = ()
+    ) -> Switched:
+        """The code of `switches` and what is only there for a switch: what several of them need is
+        there for the one with most dtypes. hot: indices of units."""
+        most, of_tags = dict[int, int](), dict[tuple[str, ...], int]()
         for node in switches:
             tags = self._index.kernel_tags[node]
             if tags not in of_tags:
-                of_tags[tags] = _selected_cases(tags, selection)
+                cases = _CASES if selection.everything else _selected_cases(tags, selection)
+                of_tags[tags] = min(cases, _CASES)
             selected = of_tags[tags]
-            if self._index.owners[node] >= 0 and selected < _CASES:
-                cases.setdefault(self._index.owners[node], set()).add((node, selected))
-        return sum(self._left_out(frozenset(of_unit)) for of_unit in cases.values())
+            for reached in self._behind(node):
+                if most.get(reached, -1) < selected:
+                    most[reached] = selected
+        sizes, owners = self._index.sizes, self._index.owners
+        kept = {node: sizes[node] * selected // _CASES for node, selected in most.items()}
+        return Switched(
+            sum(map(sizes.__getitem__, most)),
+            sum(kept.values()),
+            sum(size for node, size in kept.items() if owners[node] in hot),
+        )
 
-    def _left_out(self, cases: frozenset[tuple[int, int]]) -> int:
-        kept = self._of_unit.get(cases)
-        if kept is None:
-            most = dict[int, int]()
-            for node, selected in cases:
-                for reached in self._behind(node):
-                    most[reached] = max(selected, most.get(reached, 0))
-            sizes = self._index.sizes
-            kept = sum(sizes[node] * (_CASES - n) // _CASES for node, n in most.items())
-            self._of_unit[cases] = kept
-        return kept
-
-    def _behind(self, node: int) -> set[int]:
-        found = self._reached.get(node)
+    def _behind(self, node: int) -> frozenset[int]:
+        found = self._behind_of.get(node)
         if found is None:
-            unit = self._index.owners[node]
-            found = self._reached[node] = _reached_in_unit(self._index, [node], unit)
+            reached, left = {node}, [node]
+            while left:
+                for called in self._index.targets(left.pop()):
+                    if called in self._only_for_switches and called not in reached:
+                        reached.add(called)
+                        left.append(called)
+            found = self._behind_of[node] = frozenset(reached)
         return found
+
+    @cached_property
+    def _only_for_switches(self) -> frozenset[int]:
+        """Nodes that only switches lead to, from whatever registers or initialises something; no
+        switches themselves."""
+        index = self._index
+        roots = chain.from_iterable(r.targets for r in index.registrations)
+        plain = self._without(chain(roots, *(unit.init for unit in index.units)), index.kernel_tags)
+        behind = chain.from_iterable(map(index.targets, index.kernel_tags))
+        return frozenset(self._without(behind, plain)) - (index.kernel_tags.keys())
+
+    def _without(self, roots: Iterable[int], left_out: Container[int]) -> set[int]:
+        """Nodes that are reached from roots, and are not left out."""
+        reached = {node for node in roots if node not in left_out}
+        left = [*reached]
+        while left:
+            for called in self._index.targets(left.pop()):
+                if called not in reached and called not in left_out:
+                    reached.add(called)
+                    left.append(called)
+        return reached
 
 
 def _selected_cases(tags: Iterable[str], selection: Selection) -> int:

@@ -68,7 +68,10 @@ def test_after_a_build_everything_is_cached(built: Path) -> None:
     app, abi, units, cached, todo, seconds, *_ = row.split()
     assert (app, abi, cached, todo, seconds) == ("camera", "linux-x86_64", units, "0", "0")
     assert sums.endswith("0 to compile, about 0 CPU seconds")
-    assert built.is_dir()
+    manifest = json.loads((built / "camera/linux-x86_64/manifest.json").read_text())
+    size = manifest["files"][manifest["library"]["file"]]["bytes"]
+    plan = json.loads(orchestrator("plan", "//apps/camera:linux-x86_64", "--json").out)
+    assert plan["variants"][0]["estimated_bytes"] == pytest.approx(size, rel=0.08)
     labels = (f"//apps/{app}:linux-x86_64" for app in ("reader", "scanner"))
     ran = orchestrator("plan", *labels, "--quiet")
     assert rough(ran.out) == rough(shown("docs/guide/ci-matrix.md", "app      ABI"))

@@ -18,9 +18,11 @@ from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
+from orchestrator.platforms import PLATFORMS
 from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport, plan_report
 from orchestrator.select.policy import select, with_addon_dtypes, with_extra
-from orchestrator.select.tag_code import UnselectedDtypes
+from orchestrator.select.tag_code import Switched, UnselectedDtypes
+from orchestrator.size.estimate import Code, estimated_bytes
 from orchestrator.values.action import Compile, precompiled_headers
 from orchestrator.values.config.toolchain import ToolchainConfig
 from orchestrator.values.labels import VariantLabel
@@ -178,24 +180,27 @@ def _planned_on(
     apps = {app: here.workspace.apps[app] for app in of_app}
     traces = {name: read_traces(here, app) for name, app in apps.items()}
     prepared = here.prepare(runtime, (label.abi for label in labels))
-    left_out = UnselectedDtypes(runtime.index)
+    dtypes = UnselectedDtypes(runtime.index)
     runners = dict[VariantSpec, tuple[Compile, ...]]()
     for name, own in of_app.items():
         app = apps[name]
         read = read_app(here, app, traces.pop(name))
         planned = plan_all(prepared, variant_requests(prepared, own, {name: read}), generate=False)
         # an app's variants have one selection, and nearly always the same needs
-        switches = {one.plan.needed.switches: one.plan.selection for one in planned.values()}
-        missing = {nodes: left_out.bytes(nodes, selection) for nodes, selection in switches.items()}
+        found = dict[tuple[frozenset[int], frozenset[str]], Switched]()
         for objects in planned.values():
-            spec = objects.plan.spec
+            spec, needed = objects.plan.spec, objects.plan.needed
+            key = (needed.switches, spec.hot)
+            if key not in found:
+                hot = {n for n, unit in enumerate(runtime.index.units) if unit.path in spec.hot}
+                found[key] = dtypes.switched(needed.switches, objects.plan.selection, hot)
             if spec.common not in runners:
                 runners[spec.common] = runner_compiles(prepared, spec)
             yield PlannedVariant(
                 app=name,
                 abi=spec.abi,
                 objects=every.numbers((*objects.compiles, *runners[spec.common])),
-                estimated_bytes=_estimated(objects, missing),
+                estimated_bytes=_estimated(objects, found[key], prepared.config(spec.abi)),
                 generated=_is_generated(here, objects),
                 budget_bytes=_total_budget(app, spec.abi),
                 cpu_levels=spec.levels,
@@ -227,11 +232,23 @@ def _is_generated(here: Invocation, objects: VariantObjects) -> bool:
     )
 
 
-def _estimated(objects: VariantObjects, missing: Mapping[frozenset[int], int]) -> int:
-    """Bytes of the stripped library: what is needed, without code for dtypes that are not
-    selected, which `missing` has by the nodes that switch on dtypes."""
-    needed = objects.plan.needed
-    return needed.bytes - missing[needed.switches] + objects.library_bytes
+def _estimated(
+    objects: VariantObjects, switched: Switched, toolchain: ToolchainConfig
+) -> int | None:
+    """Bytes of the library that apps link; None for a processor for which none was measured."""
+    relative = PLATFORMS[toolchain.system].sizes.get(toolchain.processor)
+    if relative is None:
+        return None
+    spec = objects.plan.spec
+    code = Code(
+        plain=objects.plan.needed.bytes - switched.bytes,
+        switched=switched.selected - switched.hot,
+        hot=switched.hot,
+        library=objects.library_bytes,
+    )
+    return estimated_bytes(
+        code, relative.scale, relative.more, lto=spec.lto, extensible=spec.extensible
+    )
 
 
 def _present(here: Invocation, compiles: Sequence[Compile]) -> frozenset[str]:

@@ -226,7 +226,7 @@ def test_an_estimate_above_its_budget_is_told() -> None:
     assert over.variants[0].is_over_budget
     assert plain(over).splitlines()[-1] == (
         "//apps/camera:linux-x86_64 is estimated at 1,655,684 bytes, over its budget of 1,655,683;"
-        " estimates are accurate to within a fifth"
+        " estimates are mostly within 8 %"
     )
     assert not report(None, size - 1).variants[0].is_over_budget
 

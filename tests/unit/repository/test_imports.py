@@ -57,7 +57,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "build.workshop",
         *("canonical", "codegen", "compilers", "deliver", "execute", "libraries", "load"),
         *("models", "packagers", "plan", "platforms", "pytorch", "report", "select"),
-        *("trace", "values", "verify"),
+        *("size", "trace", "values", "verify"),
     },
     "build.development": {
         *("build.executing", "build.planning", "build.workshop"),

@@ -39,6 +39,19 @@ def test_all_dtypes_leave_nothing_out(index: RuntimeIndex) -> None:
     assert UnselectedDtypes(index).bytes(index.kernel_tags, Selection(everything=True)) == 0
 
 
+def test_what_only_switches_lead_to_goes_with_them(index: RuntimeIndex) -> None:
+    """Inline functions too: the copies of `std::sort` for each dtype."""
+    switches = [n for n, found in index.kernel_tags.items() if SORT in found]
+    units = {index.owners[n] for n in switches}
+    float_only = Selection(kernel_dtypes={SORT: {"Float": M}})
+    found = UnselectedDtypes(index).switched(switches, float_only, units)
+    own = sum(size for size, owner in zip(index.sizes, index.owners, strict=True) if owner in units)
+    assert found.bytes > own
+    assert found.selected == pytest.approx(found.bytes / 8, rel=0.01)
+    assert 0 < found.hot < found.selected
+    assert UnselectedDtypes(index).switched(switches, float_only).hot == 0
+
+
 def test_code_of_two_switches_is_there_for_the_one_with_more_dtypes(index: RuntimeIndex) -> None:
     unit = next(n for n, u in enumerate(index.units) if u.path.endswith("cpu/CopyKernel.cpp"))
     both = [n for n in index.kernel_tags if index.owners[n] == unit]

@@ -227,13 +227,12 @@ def test_other_budgets(
         "  +100: aten::relu, net"
     )
     # one byte more is enough, and without sizes that were kept nothing has grown
-    more = {
-        name: {key: size + 2 for key, size in value.items()}
-        if isinstance(value, dict)
-        else value + 2
-        for name, value in budget.model_dump(exclude_none=True).items()
-    }
-    config = workspace.app.config.model_copy(update={"budgets": {"linux-x86_64": Budget(**more)}})
+    more = Budget(
+        compressed=budget.compressed and budget.compressed + 2,
+        growth=budget.growth and budget.growth + 2,
+        operators={name: limit + 2 for name, limit in budget.operators.items()},
+    )
+    config = workspace.app.config.model_copy(update={"budgets": {"linux-x86_64": more}})
     budgeted = SimpleNamespace(label=LABEL, app=replace(workspace.app, config=config))
     check_budget(budgeted, sizes)
     if budget.growth is not None:
