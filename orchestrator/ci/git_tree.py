@@ -7,7 +7,7 @@ so that no path needs quoting; paths are relative to the queried folder, with `/
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,8 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.system.process import LOCAL, Command, CommandRunner, Finished
 
 SECONDS: Final = 300
+# Bytes that are asked for at once; models are among a commit's files.
+BATCH: Final = 32 * 2**20
 
 
 class GitMissingError(OrchestratorError):
@@ -105,6 +107,21 @@ class GitTree:
             found[name] = answer[end + 1 : end + 1 + size]
             at = end + 1 + size + 1
         return found
+
+    def in_batches(self, blobs: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield blobs and their bytes, of which no more than a batch is in memory, or one blob."""
+        names = sorted(set(blobs))
+        listed = "".join(f"{name}\n" for name in names).encode()
+        asked = self._read("cat-file", "--batch-check=%(objectsize)", given=listed)
+        batch, size = list[str](), 0
+        for name, own in zip(names, map(int, asked.split()), strict=True):
+            if batch and size + own > BATCH:
+                yield from self.contents(batch).items()
+                batch, size = [], 0
+            batch.append(name)
+            size += own
+        if batch:
+            yield from self.contents(batch).items()
 
     def changed(self, commit: str, folder: Path | None = None) -> frozenset[str]:
         """The paths under the folder, or under another of the tree's, that differ from a commit.

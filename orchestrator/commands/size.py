@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -19,11 +19,13 @@ from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.report.events import last_events, read_events
 from orchestrator.report.size import By, sizes_json, sizes_text
 from orchestrator.report.size_changes import as_json, markdown, text
 from orchestrator.size.changes import Comparison, compared, grown
 from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.config.forms import parse_size
+from orchestrator.values.labels import VariantLabel
 
 NAME = "size"
 HELP = """\
@@ -107,7 +109,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             view = progress_view(arguments.quiet)
             old = sizes_since(here, arguments.since, labels, view)
             new = {(one.attribution.app, one.attribution.abi): one.attribution for one in found}
-            return _compare(arguments, compared(old, new))
+            return _compare(arguments, compared(old, new), _verified(context, labels))
     if arguments.format == "json":
         answers = [sizes_json(one.attribution, one.graph, arguments.by) for one in found]
         print(json.dumps({"format": 1, "libraries": answers}, indent=2))
@@ -135,14 +137,28 @@ def _require_two_builds(arguments: argparse.Namespace, paths: Sequence[str]) -> 
         )
 
 
-def _compare(arguments: argparse.Namespace, found: Sequence[Comparison]) -> int:
+def _verified(context: Context, labels: Sequence[VariantLabel]) -> dict[str, str]:
+    """How the last build here verified libraries, by label; nothing where it is not known."""
+    try:
+        text = last_events(context.state).read_text(encoding="utf-8")
+        told = {one.name: one.said for one in read_events(text) if one.event == "verified"}
+    except (OSError, ValueError, TypeError):
+        return {}
+    return {str(label): told[str(label)] for label in labels if str(label) in told}
+
+
+def _compare(
+    arguments: argparse.Namespace,
+    found: Sequence[Comparison],
+    verified: Mapping[str, str] | None = None,
+) -> int:
     much = () if arguments.growth is None else grown(found, arguments.growth)
     if arguments.format == "json":
         print(json.dumps({"format": 1, "changes": as_json(found, much)}, indent=2))
         # an error would be a second document
         return ExitCode.USER_ERROR if much else ExitCode.OK
     if arguments.format == "markdown":
-        print(markdown(found, arguments.growth), end="")
+        print(markdown(found, arguments.growth, verified), end="")
     else:
         print(text(found, arguments.top), end="")
     if much:

@@ -7,7 +7,7 @@ grew most come first, and those for which there is no room are counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from orchestrator.errors import visible
@@ -16,7 +16,7 @@ from orchestrator.size.changes import ANY, SEVERAL, Change, Comparison
 
 # GitHub takes 65,536 characters in a comment.
 MOST_CHARACTERS: Final = 60_000
-_ROOM_FOR_THE_END: Final = 300
+_ROOM_FOR_THE_END: Final = 2_500
 _CONTRIBUTORS: Final = 10
 _CAUSES: Final = 5
 _UNITS: Final = 3
@@ -87,8 +87,14 @@ def as_json(found: Sequence[Comparison], grown: Sequence[Comparison]) -> list[di
     ]
 
 
-def markdown(found: Sequence[Comparison], growth: int | None) -> str:
-    """A comment: a table, and below it why. growth: bytes that a library may grow by."""
+def markdown(
+    found: Sequence[Comparison], growth: int | None, verified: Mapping[str, str] | None = None
+) -> str:
+    """A comment: a table, and below it why.
+
+    growth    bytes that a library may grow by
+    verified  label -> how the library was verified, where that is known
+    """
     changed = _changed(found)
     rows = [_row(one, growth) for one in changed]
     whys = [_why(one) for one in changed]
@@ -100,6 +106,8 @@ def markdown(found: Sequence[Comparison], growth: int | None) -> str:
     parts = [head, *shown_rows]
     if len(shown_rows) < len(rows):
         parts.append(f"\n{len(rows) - len(shown_rows)} more that changed less are left out.\n")
+    if verified and changed:
+        parts += [f"\n{line}\n" for line in _verified(verified)]
     if shown_whys:
         parts += ["\n### Why\n", *shown_whys]
     if len(shown_whys) < len(shown_rows):
@@ -107,6 +115,21 @@ def markdown(found: Sequence[Comparison], growth: int | None) -> str:
             f"\nOf {len(shown_rows) - len(shown_whys)} more: `orchestrate size OLD NEW`.\n"
         )
     return "".join(parts)
+
+
+def _verified(verified: Mapping[str, str]) -> Iterator[str]:
+    """Count the libraries by how they were verified, and name a few of those that did not run."""
+    ran = sum(said == "ok" for said in verified.values())
+    many = "1 library ran in it" if ran == 1 else f"{ran} libraries ran in them"
+    yield f"Verified: the models of {many} here."
+    others = sorted(label for label, said in verified.items() if said != "ok")
+    if others:
+        more = f" and {len(others) - _NAMES} more" if len(others) > _NAMES else ""
+        named = ", ".join(
+            f"{_code(label.removeprefix('//apps/'))} ({visible(verified[label])})"
+            for label in others[:_NAMES]
+        )
+        yield f"Of the others: {named}{more}."
 
 
 def _head(found: Sequence[Comparison], changed: Sequence[Comparison]) -> str:

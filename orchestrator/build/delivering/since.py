@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,14 +52,17 @@ def unpacked(tree: GitTree, revision: str, state: Path) -> Path:
     commit = tree.commit(revision)
     folder = state / "since" / commit[:12]
     files = tree.files(commit)
-    contents = tree.contents(files.values())
     outside = next((path for path in files if ".." in Path(path).parts or path[0] == "/"), None)
     if outside is not None:
         raise OutsideOfCommitError(
             f"a commit has a file outside of its folder, and is not unpacked: `{visible(outside)}`",
             seen=f"commit {commit}",
         )
+    paths = defaultdict[str, list[str]](list)
     for path, blob in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(contents[blob])
+        paths[blob].append(path)
+    for blob, data in tree.in_batches(paths):
+        for path in paths[blob]:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(data)
     return folder

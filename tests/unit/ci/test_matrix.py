@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,9 @@ from git_toy import (
 from golden_files import Golden
 
 from orchestrator import cli
+from orchestrator.ci import git_tree as git_tree_module
 from orchestrator.ci import matrix as pipeline_matrix
-from orchestrator.ci.git_tree import GitFailedError, git_tree
+from orchestrator.ci.git_tree import GitFailedError, GitTree, git_tree
 from orchestrator.ci.jobs import Job, Matrix
 from orchestrator.ci.matrix import matrix_since
 from orchestrator.context import Context
@@ -244,6 +245,32 @@ def test_contents_are_read_byte_by_byte(root: Path) -> None:
     blobs = tree.files(commit(root))
     assert {name: tree.contents([blobs[name]])[blobs[name]] for name in contents} == contents
     assert set(tree.contents(blobs.values())) == set(blobs.values())
+
+
+@pytest.mark.parametrize(("most", "asked"), [(100_005, 1), (100_004, 2), (4, 3)])
+def test_no_more_than_a_batch_is_read_at_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch, most: int, asked: int
+) -> None:
+    """A blob that is larger is alone; each file is read once."""
+    contents = {"batch/a": b"", "batch/b": b"\r\n\0\xff\n", "batch/c": b"x" * 100_000}
+    (root / "batch").mkdir()
+    for name, content in contents.items():
+        (root / name).write_bytes(content)
+    tree, read = git_tree(root, ENV), list[set[str]]()
+    blobs = tree.files(commit(root), "batch")
+    whole = GitTree.contents
+
+    def counted(self: GitTree, names: Sequence[str]) -> dict[str, bytes]:
+        read.append({*names})
+        return whole(self, names)
+
+    monkeypatch.setattr(git_tree_module, "BATCH", most)
+    monkeypatch.setattr(GitTree, "contents", counted)
+    found = dict(tree.in_batches(blobs.values()))
+    assert {name: found[blobs[name]] for name in contents} == contents
+    assert set.union(*read) == {*blobs.values()}
+    assert len(read) <= asked
+    assert list(tree.in_batches([])) == []
 
 
 def test_a_workspace_that_is_new_or_was_broken(tmp_path: Path) -> None:

@@ -120,6 +120,15 @@ def test_a_comment() -> None:
         "- +100: `aten::relu`, `m: forward at m.py:3`\n"
         "- most of it in +6,400 `d.cpp`, +100 `b.cpp`, +100 `c10/a.cpp`\n"
     )
+    verified = {
+        "//apps/camera:ios-arm64": "not run here",
+        "//apps/camera:linux-x86_64": "ok",
+    }
+    assert (
+        "\nVerified: the models of 1 library ran in it here.\n"
+        "\nOf the others: `camera:ios-arm64` (not run here).\n"
+        "\n### Why\n"
+    ) in markdown(found, 5000, verified)
     same = compared({KEY: BEFORE}, {KEY: BEFORE})
     assert markdown(same, None) == "## Library sizes\n\n1 library is as large as before.\n"
 
@@ -157,7 +166,9 @@ def test_a_comment_of_200_apps_fits() -> None:
     ]
     before = {(app, abi): replace(BEFORE, app=app, abi=abi) for app, abi in keys}
     after = {(app, abi): replace(AFTER, app=app, abi=abi) for app, abi in keys}
-    said = markdown(compared(before, after), growth=5000)
+    verified = {f"//apps/{app}:{abi}": "not run here" for app, abi in keys}
+    said = markdown(compared(before, after), growth=5000, verified=verified)
+    assert "(not run here) and 590 more.\n" in said
     assert len(said) < MOST_CHARACTERS
     assert "600 of 600 libraries changed" in said
     rows = said.count("| :x: more than")

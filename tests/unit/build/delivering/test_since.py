@@ -17,7 +17,7 @@ def tree(*paths: str) -> Any:
     return SimpleNamespace(
         commit=lambda revision: COMMIT,
         files=lambda commit: {path: f"blob of {path}" for path in paths},
-        contents=lambda blobs: {blob: blob.encode() for blob in blobs},
+        in_batches=lambda blobs: ((blob, blob.encode()) for blob in blobs),
     )
 
 
