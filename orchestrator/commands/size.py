@@ -138,7 +138,7 @@ def _require_two_builds(arguments: argparse.Namespace, paths: Sequence[str]) -> 
 
 
 def _verified(context: Context, labels: Sequence[VariantLabel]) -> dict[str, str]:
-    """How the last build here verified libraries, by label; nothing where it is not known."""
+    """Read how the last build here verified libraries, by label; nothing where it is not known."""
     try:
         text = last_events(context.state).read_text(encoding="utf-8")
         told = {one.name: one.said for one in read_events(text) if one.event == "verified"}
