@@ -49,6 +49,7 @@ from orchestrator.values.config.forms import (
     Threads,
     Tuple,
     inner_path,
+    parse_size,
 )
 
 Dispatch = Literal["direct", "table"]
@@ -434,7 +435,7 @@ class Budget(Declared):
     @model_validator(mode="before")
     @classmethod
     def _of_a_size(cls, value: Any) -> Any:
-        return value if isinstance(value, Mapping | Budget) else {"total": value}
+        return value if isinstance(value, Mapping | Budget) else {"total": parse_size(value)}
 
     @classmethod
     def __get_pydantic_json_schema__(
