@@ -52,14 +52,16 @@ class UnitSet(_Data):
 class KernelSet(_Data):
     """Lists of kernels of the library's own, and the flags of their instructions.
 
-    only   globs of those that count; without: all
-    level  the CPU level that they are for, where not every processor runs them
+    only    globs of those that count; without: all
+    level   the CPU level that they are for, where not every processor runs them
+    header  a header of ours that they read first
     """
 
     lists: Strings
     flags: Strings
     only: Strings = ()
     level: CpuLevel | None = None
+    header: str | None = None
 
 
 class CpuLevelData(_Data):

@@ -68,7 +68,7 @@ def _kernels(data: LibraryData, processor: Processor, tree: Path) -> Iterator[Li
         for name in kernels.lists:
             for path in filter(rules.counts, kernel_list(tree, name)):
                 yield LibraryUnit(
-                    data.library, path, kernel=True, flags=kernels.flags, level=kernels.level
+                    data.library, path, True, kernels.flags, kernels.level, kernels.header
                 )
 
 

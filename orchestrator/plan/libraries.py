@@ -113,7 +113,7 @@ def library_compiles(
             small,
             unit,
             levels.macros.get(unit.name, ()),
-            levels.omitted_levels if unit.header is not None else (),
+            levels.omitted_levels if unit.header is not None and not unit.kernel else (),
         )
         for unit in units
     )

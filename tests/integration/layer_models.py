@@ -1,6 +1,7 @@
 """Models of one operator, made without torch: its arguments are an input, weights and constants.
 
-Weights and inputs are the same numbers each time; an input's are made by `consumers/geometry.c`.
+Weights and inputs are the same numbers each time, some weights 0; an input's are made by
+`consumers/geometry.c`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class _Data:
         key, elements = str(len(self.records)), prod(of.sizes)
         rng = random.Random(elements)
         self.records[f"data/{key}"] = struct.pack(
-            f"<{elements}f", *(rng.uniform(-1, 1) for _ in range(elements))
+            f"<{elements}f",
+            *(rng.uniform(-1, 1) * (rng.random() > 0.1) for _ in range(elements)),
         )
         held = ptl.storage(key, "Float", elements)
         made = ptl.tensor(held, ptl.numbers(*of.sizes), ptl.numbers(*strides_of(of.sizes)))

@@ -2,8 +2,8 @@
 
 The app's library is built twice, with `kernels: auto` and `kernels: native`, from a layer of each
 operator. Then it is given layers that no trace saw (`geometries.py`): impossible ones, empty ones,
-sizes of 1, slices, pictures in channels-last order. Inputs lie beside pages that nothing may touch
-(`consumers/geometry.c`).
+sizes of 1, slices, pictures in channels-last order, and at each CPU level inputs that have a NaN or
+an infinity. Inputs lie beside pages that nothing may touch (`consumers/geometry.c`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import math
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
+from math import prod
 from pathlib import Path
 
 import pytest
 import yaml
+from cpu_levels import processor_levels
 from geometries import Case, cases, samples
+from layer_models import Packed, Weight
 from native_runner import compile_consumer
 from real import CONSUMERS, EACH_RUNTIME, V2_6, orchestrator, workspace_copy
 from test_verified_levels import emulator
@@ -51,6 +54,7 @@ def layers_workspace(folder: Path, runtime: str, targets: Sequence[str] = TARGET
             "models": declared,
             "targets": list(targets),
             "kernels": kernels,
+            "cpu": {"x86_64": ["avx2", "avx512"]},
             "extra": dict.fromkeys(OTHERS, "other parameters"),
         }
         (models.parent / "app.yaml").write_text(yaml.safe_dump(app))
@@ -60,11 +64,13 @@ def layers_workspace(folder: Path, runtime: str, targets: Sequence[str] = TARGET
     return root
 
 
-def called(program: Path, library: Path, lines: Sequence[str], *prefix: str) -> list[str]:
+def called(
+    program: Path, library: Path, lines: Sequence[str], *prefix: str, level: str = ""
+) -> list[str]:
     """What came of each call; `signal` for those of a case that the process died in."""
     results: list[str] = []
     left = list(lines)
-    env = {**os.environ, "LD_LIBRARY_PATH": str(library)}
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library), "LTA_CPU_LEVEL": level}
     while left:
         done = subprocess.run(
             [*prefix, str(program)],
@@ -95,8 +101,15 @@ def difference(one: str, other: str) -> str | None:
     left, right = (array.array("f", bytes.fromhex(each)) for each in (data, other_data))
     scale = max((abs(x) for x in right if math.isfinite(x)), default=0.0)
     pairs = zip(left, right, strict=True)
-    apart = max((abs(x - y) for x, y in pairs if x != y and not (x != x and y != y)), default=0.0)
+    apart = max((_distance(x, y) for x, y in pairs if x != y), default=0.0)
     return f"{apart} apart, of {scale}" if not apart <= 2e-5 * max(scale, 1e-3) else None
+
+
+def _distance(one: float, other: float) -> float:
+    if math.isnan(one) and math.isnan(other):
+        return 0
+    apart = abs(one - other)
+    return math.inf if math.isnan(apart) else apart
 
 
 def compared(
@@ -125,12 +138,70 @@ def compared(
         results.append(called(program, delivered / "lib", lines, *prefix))
     calls = [(case, shape) for case in some for shape in case.shapes]
     for (case, shape), one, other in zip(calls, *results, strict=True):
-        differs = (
-            "a crash" if "signal" in (one.split()[0], other.split()[0]) else difference(one, other)
-        )
-        if differs is not None:
-            called_so = f"{case.operator}{case.arguments} of {shape}"
-            yield f"{called_so}: {differs}\n  {one[:200]}\n  {other[:200]}"
+        yield from _told(f"{case.operator}{case.arguments} of {shape}", one, other)
+
+
+def _told(call: str, one: str, other: str) -> Iterator[str]:
+    crashed = "signal" in (one.split()[0], other.split()[0])
+    differs = "a crash" if crashed else difference(one, other)
+    if differs is not None:
+        yield f"{call}: {differs}\n  {one[:200]}\n  {other[:200]}"
+
+
+def with_special_numbers(some: Sequence[Case], folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """For each case a line, with a call for each of some elements of an input: the element is NaN
+    or an infinity; and the calls' names."""
+    for number, case in enumerate(some):
+        path = folder / f"special{number}.ptl"
+        path.write_bytes(case.model())
+        shape = next((one for one in case.shapes if prod(one) > 0), (1,))
+        elements = prod(shape)
+        each = max(1, elements // 24)
+        sizes = ",".join(map(str, shape)) or "-"
+        places = [f"{'n+-'[at % 3]}{at}" for at in range(number % each, elements, each)]
+        line = " ".join([str(path), *(f"{place}:{sizes}" for place in places)])
+        yield line, [f"{case.operator}{case.arguments} of {shape}, {place}" for place in places]
+
+
+def specials_compared(
+    root: Path,
+    some: Sequence[Case],
+    folder: Path,
+    levels: Sequence[str],
+    abi: str = TARGETS[0],
+    compiler: Sequence[str] = HOST_CC,
+    prefix: Sequence[str] = (),
+) -> Iterator[str]:
+    """As `compared`, of inputs with a NaN or an infinity, at each CPU level."""
+    lines, names = zip(*with_special_numbers(some, folder), strict=True)
+    runs = []
+    for app, of in (("native", ("",)), ("auto", levels)):
+        delivered = root / "dist" / app / abi
+        program = compile_consumer(CONSUMERS / "geometry.c", folder / app, app, delivered, compiler)
+        runs += [called(program, delivered / "lib", lines, *prefix, level=level) for level in of]
+    native, *others = runs
+    for level, results in zip(levels, others, strict=True):
+        for call, one, other in zip(chain(*names), results, native, strict=True):
+            yield from _told(f"{level} {call}", one, other)
+
+
+def spreads(case: Case) -> bool:
+    """Whether XNNPACK computes a depthwise kernel by a larger one, whose other weights are 0: the
+    neighbours of a NaN or an infinity are NaN, too."""
+    weights = [one.sizes for one in case.arguments if isinstance(one, Weight)]
+    layers = [one.state for one in case.arguments if isinstance(one, Packed)]
+    weights += [one.sizes for state in layers for one in state if isinstance(one, Weight)]
+    depthwise = "transpose" not in case.operator and any(
+        len(sizes) > 2 and sizes[1] == 1 and prod(sizes[2:]) not in (3, 4, 9, 25)
+        for sizes in weights
+    )
+    return depthwise and "conv" in case.operator
+
+
+def is_winograd(case: Case) -> bool:
+    """Whether PyTorch's own kernel on arm64 is Winograd's, where an infinity becomes NaN."""
+    weights = [one.sizes for one in case.arguments if isinstance(one, Weight)]
+    return any(sizes[1:] == (1, 3, 3) for sizes in weights)
 
 
 @pytest.fixture(scope="module", params=EACH_RUNTIME)
@@ -144,6 +215,16 @@ def test_geometries(workspace: Path, tmp_path: Path) -> None:
     assert "\n".join(compared(workspace, some, tmp_path)) == ""
 
 
+LEVELS = ("baseline", *(one for one in ("avx2", "avx512") if one in processor_levels()))
+
+
+def test_nan_and_infinities_pass(workspace: Path, tmp_path: Path) -> None:
+    """Each alone, in layers that have some weights of 0."""
+    passing = (one for one in cases(SEED, 10**9) if not spreads(one))
+    some = list(islice(passing, int(os.environ.get("CASES", COUNT))))
+    assert "\n".join(specials_compared(workspace, some, tmp_path, LEVELS)) == ""
+
+
 @pytest.mark.full_only
 def test_geometries_on_arm64(tmp_path: Path) -> None:
     """In an emulator."""
@@ -151,3 +232,6 @@ def test_geometries_on_arm64(tmp_path: Path) -> None:
     root = layers_workspace(tmp_path, V2_6, [abi])
     some = list(islice(cases(SEED, 10**9), int(os.environ.get("CASES", COUNT))))
     assert "\n".join(compared(root, some, tmp_path, abi, ARM_CC, emulator())) == ""
+    some = [one for one in some if not is_winograd(one) and not spreads(one)]
+    found = specials_compared(root, some, tmp_path, [""], abi, ARM_CC, emulator())
+    assert "\n".join(found) == ""

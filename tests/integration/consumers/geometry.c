@@ -3,10 +3,12 @@
  *
  * A case is a line: the model's path, and the shapes of its calls, as `1,4,8,8`, or `-` for a number's. Before a
  * shape stands how the input lies in memory: `c` a part of a picture in channels-last order, `s` a part of a larger
- * tensor, `e` one image for all of the batch, nothing for the usual order.
+ * tensor, `e` one image for all of the batch, nothing for the usual order. Behind that may stand `n17:`, `+17:` or
+ * `-17:`, where element 17 is NaN or an infinity.
  * For each call a line is printed, and flushed before the next: "ran 1,4,8,8 HEX", the result's floats in
  * the order of their numbers; or what failed: "load STATUS text", "run STATUS text". */
 #include <libtorch_app.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +104,9 @@ static void call(lta_module *module, const char *shape, int number) {
   size_t dims = 0, elements = 1;
   const char layout = strchr("cse", *shape) ? *shape++ : 0;
   char *end = NULL;
+  const char special = strchr("n+-", *shape) && shape[1] ? *shape : 0;
+  const size_t place = special ? (size_t)strtoull(shape + 1, &end, 10) : 0;
+  shape = special ? end + 1 : shape;
   for (const char *at = shape; *at && *at != '-'; at = *end ? end + 1 : end) {
     sizes[dims] = strtoll(at, &end, 10);
     elements *= (size_t)sizes[dims++];
@@ -116,6 +121,9 @@ static void call(lta_module *module, const char *shape, int number) {
     }
     state = state * 1664525u + 1013904223u;
     memory.data[at] = (float)(state >> 8) / (float)(1 << 23) - 1;
+    if (special && i == place) {
+      memory.data[at] = special == 'n' ? NAN : special == '+' ? INFINITY : -INFINITY;
+    }
   }
   lta_value *input = lta_tensor_borrow(LTA_FLOAT32, dims, sizes, layout ? strides : NULL, memory.data,
                                        spanned * sizeof(float), NULL, NULL);

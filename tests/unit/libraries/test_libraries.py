@@ -34,7 +34,7 @@ from orchestrator.libraries.index import (
 )
 from orchestrator.libraries.units import kernel_list, library_units
 from orchestrator.load.workspace import load_workspace
-from orchestrator.plan.libraries import library_compiles, library_facts
+from orchestrator.plan.libraries import LevelFlags, library_compiles, library_facts
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.config.forms import KernelPart
 from orchestrator.values.config.toolchain import Processor
@@ -100,6 +100,8 @@ def test_the_data() -> None:
         assert set(DATA.trees) == set(pin.libraries)
     assert set(DATA.kernels) == set(DATA.indexed) == set(PROCESSORS)
     assert all((NATIVE / header).is_file() for header in DATA.headers)
+    kernels = (one.header for sets in DATA.kernels.values() for one in sets)
+    assert {*filter(None, kernels)} <= {*DATA.headers}
     assert {rule.tree for rule in DATA.licences} == set(DATA.trees)
     assert len(DATA.flags) == len(set(DATA.flags))
 
@@ -132,11 +134,26 @@ def test_compilations(tmp_path: Path) -> None:
     assert usual[kernel].flags[:2] == ("-before", "-O2")
     assert usual[kernel].flags[-1] == "-msse2"
     assert usual[config].flags[-2:] == ("-include", "$native/libraries/xnnpack_levels.h")
+    header = "libraries/sse_limits.h"
+    first = replace(next(unit for unit in units if unit.name == kernel), header=header)
+    narrow = LevelFlags(without=("LTA_WITHOUT_AVX2",))
+    (read_first,) = library_compiles(facts, here, (first,), narrow)
+    assert read_first.flags == (*usual[kernel].flags, "-include", f"$native/{header}")
     least = {one.unit: one for one in library_compiles(facts, small, units)}
     assert least[kernel] == usual[kernel], "kernels are one object, however an app is optimised"
     assert ("-Oz" in least[config].flags, "-Os" in usual[config].flags) == (True, True)
     other = library_compiles(replace(facts, digest="another"), here, units)
     assert not {one.fingerprint for one in other} & {one.fingerprint for one in usual.values()}
+
+
+def test_a_kernel_of_several_sets_is_of_the_first(tmp_path: Path) -> None:
+    data, trees = small_library(tmp_path)
+    scalar, sse = data.kernels["x86_64"]
+    first = sse.model_copy(update={"only": ("src/**/sse-2.c",), "header": "x.h"})
+    both = data.model_copy(update={"kernels": {"x86_64": (scalar, first, sse)}})
+    units = {Path(unit.path).name: unit for unit in library_units(both, "x86_64", trees)}
+    assert (units["sse-2.c"].header, units["sse.c"].header) == ("x.h", None)
+    assert units["sse-2.c"].flags == units["sse.c"].flags
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
