@@ -22,6 +22,7 @@ from orchestrator.report.coverage import ModelCoverage, require, value_of
 from orchestrator.report.devices import devices_line
 from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import workspace_lock
+from orchestrator.verify.flat import flat_line
 
 NAME = "trace"
 HELP = """\
@@ -114,6 +115,7 @@ def _row(traced: TracedApp) -> dict[str, Any]:
                 "never_ran": list(model.trace.unrun_operators),
                 "coverage": value_of(_coverage(traced, model)),
                 "uncompared": list(model.uncompared),
+                "flat": list(model.flat),
                 "cannot_run": list(model.misfits),
                 "foreign_devices": list(model.devices),
                 "changes": None if model.changes is None else [asdict(c) for c in model.changes],
@@ -151,6 +153,8 @@ def print_traced(traced: TracedApp) -> None:
             )
         if model.uncompared:
             print(f"    compared by kind and shape only: {visible(', '.join(model.uncompared))}")
+        if model.flat:
+            print(f"    {visible(flat_line(model.flat))}")
         if model.misfits:
             print(
                 "    never ran, and would fail in this runtime: "

@@ -27,6 +27,7 @@ from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.labels import VariantLabel
+from orchestrator.verify.flat import flat_line
 from orchestrator.verify.verdict import Status, VerifyResult, require_verified
 
 NAME = "verify"
@@ -142,3 +143,5 @@ def _print(label: VariantLabel, results: Sequence[VerifyResult], console: Consol
             console.print(
                 f"  compared by kind and shape only: {places}", soft_wrap=True, markup=False
             )
+        if result.flat:
+            console.print(f"  {visible(flat_line(result.flat))}", soft_wrap=True, markup=False)

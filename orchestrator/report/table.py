@@ -22,6 +22,7 @@ from rich.text import Text
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.report.packages import PackageReport
 from orchestrator.values.labels import VariantLabel
+from orchestrator.verify.flat import flat_line
 from orchestrator.verify.verdict import Status
 
 UNKNOWN: Final = "-"
@@ -78,7 +79,7 @@ class VariantReport:
     asked for them, or the library's format tells nothing of them.
     `levels_run` are the CPU levels, lowest first, at which every model ran, of those that the
     library chooses from, `levels_not_run` the others: none of either where it has no levels, or
-    did not run at all.
+    did not run at all. `flat` are the outputs of its models whose numbers are all the same.
     """
 
     app: str
@@ -95,6 +96,7 @@ class VariantReport:
     error: OrchestratorError | None = None
     levels_run: tuple[str, ...] = ()
     levels_not_run: tuple[str, ...] = ()
+    flat: tuple[str, ...] = ()
     extensible: Exported | None = None
     engines: tuple[Engine, ...] | None = None
 
@@ -133,7 +135,7 @@ class BuildReport:
         "abi": s, "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
         "all_operators_bytes": n|null, "saved_percent": x|null,
         "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
-        "levels_run": [s], "levels_not_run": [s], "for_release": b, "made_as": s|null,
+        "levels_run": [s], "levels_not_run": [s], "flat": [s], "for_release": b, "made_as": s|null,
         "extensible": null | {"names": n, "bytes": n, "sections": {s: n}}, "engines": null |
         [{"name": s, "bytes": n, "models": [s]|null}], "error": ...|null}],
         "packages": [...], "errors": [...]}, the packages as `PackageReport.to_json` has them, and
@@ -215,6 +217,7 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "problem": variant.problem,
         "levels_run": list(variant.levels_run),
         "levels_not_run": list(variant.levels_not_run),
+        "flat": list(variant.flat),
         "for_release": variant.for_release,
         "made_as": variant.same_structure_as,
         "extensible": variant.extensible and variant.extensible.to_json(),
@@ -227,8 +230,8 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
 
 def _parts(report: BuildReport, width: int | None = None) -> Iterator[RenderableType]:
     """The variants' table, a line for each that takes add-ons, one for each whose engines were
-    asked for, the packages' table, and a line for
-    each variant that did not run at all of its CPU levels, and for each package that was not made.
+    asked for, the packages' table, and a line for each variant that did not run at all of its CPU
+    levels, for each with outputs that prove nothing, and for each package that was not made.
 
     width: of the terminal; None where there is none.
     """
@@ -246,6 +249,8 @@ def _parts(report: BuildReport, width: int | None = None) -> Iterator[Renderable
     for variant in _sorted(report.variants):
         if variant.levels_not_run:
             yield Text(_levels_told(variant))
+        if variant.flat:
+            yield Text(f"{variant.label}: {flat_line(variant.flat)}")
     for package in report.packages:
         if checksum := package.checksum():
             yield Text(checksum)

@@ -78,8 +78,8 @@ class Difference:
     `run` is the call (`forward[0]`; empty where the lists of calls differ), `path` the place in its
     output (`output[1]["boxes"]`), `kind` what differs: `runs`, `error`, `kind`, `length`, `key`,
     `dtype`, `shape`, `scale`, `value`. For tensors `expected` and `seen` are of the worst element,
-    whose index ends the path, `max_abs` is the largest difference among the finite elements, and
-    `tensor` the call and the place of the tensor.
+    whose index ends the path, `max_abs` is the largest difference among the finite elements, of
+    quantised ones in steps of `scale`, and `tensor` the call and the place of the tensor.
     """
 
     run: str
@@ -89,11 +89,13 @@ class Difference:
     seen: str
     max_abs: float | None = None
     tensor: str = ""
+    scale: str = ""
 
     @property
     def text(self) -> str:
         """The difference without the run's name."""
-        worst = "" if self.max_abs is None else f", at most {self.max_abs:.3g} apart"
+        steps = f" steps of {self.scale}" if self.scale else ""
+        worst = "" if self.max_abs is None else f", at most {self.max_abs:.3g}{steps} apart"
         where = f"{self.path}: " if self.path else ""
         return f"{where}{self.kind}: expected {self.expected}, seen {self.seen}{worst}"
 
@@ -268,7 +270,8 @@ def _tensors(
     yield from _scales(at, expected, seen)
     left, right = (base64.b64decode(tensor["data"], validate=True) for tensor in (expected, seen))
     if left != right:
-        yield from _elements(at, expected["dtype"], expected["shape"], left, right)
+        for one in _elements(at, expected["dtype"], expected["shape"], left, right):
+            yield replace(one, scale=_scale_of(expected))
 
 
 def _scales(
@@ -290,6 +293,13 @@ def _scales(
             yield at.differs("scale", f"{name} {left}", f"{name} {right}")
 
 
+def _scale_of(tensor: Mapping[str, Any]) -> str:
+    """A step of a quantised tensor's numbers, in words; empty for other tensors."""
+    if not tensor["dtype"].startswith("q"):
+        return ""
+    return str(tensor["scale"]) if "scale" in tensor else "its channel's scale"
+
+
 def _elements(
     at: _Place, dtype: str, shape: Sequence[int], expected: bytes, seen: bytes
 ) -> Iterator[Difference]:
@@ -297,7 +307,7 @@ def _elements(
         # Packed or unknown elements: no tolerance is known, so none is allowed.
         yield at.differs("value", f"{len(expected)} bytes of {dtype}", "other bytes")
         return
-    left, right = _numbers(dtype, expected), _numbers(dtype, seen)
+    left, right = numbers_of(dtype, expected), numbers_of(dtype, seen)
     if len(left) != len(right):
         raise ValueError(f"a tensor of shape {list(shape)} has {len(right)} numbers")
     _, width, usual = _DTYPES[dtype]
@@ -345,7 +355,8 @@ def _index(flat: int, shape: Sequence[int]) -> str:
     return ", ".join(reversed(parts))
 
 
-def _numbers(dtype: str, data: bytes) -> Sequence[float]:
+def numbers_of(dtype: str, data: bytes) -> Sequence[float]:
+    """A tensor's numbers, of complex ones both parts; of quantised ones the steps."""
     code, _, _ = _DTYPES[dtype]
     numbers = struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
     if dtype != "bfloat16":

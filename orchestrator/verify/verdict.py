@@ -22,6 +22,7 @@ from orchestrator.verify.compare import (
     rounding_of,
     run_name,
 )
+from orchestrator.verify.flat import flat_outputs
 from orchestrator.verify.nondeterminism import uncompared
 
 # `ok in part`: everything ran, and some outputs have values that cannot be compared
@@ -88,7 +89,8 @@ class Failure:
 class VerifyResult:
     """The verdict on one model in one variant; `runs` is how many calls were compared.
 
-    `uncompared` are the places in their outputs that only had to be there (`nondeterminism.py`).
+    `uncompared` are the places in their outputs that only had to be there (`nondeterminism.py`),
+    `flat` those whose numbers are all the same (`flat.py`).
     `levels` are the lower CPU levels at which all runs were repeated, `levels_not_run` those of the
     library at which nothing ran: the processor at hand lacks them. `threads` are the numbers of
     threads of all runs; none where the library has no threads of its own.
@@ -100,6 +102,7 @@ class VerifyResult:
     failures: tuple[Failure, ...] = ()
     reason: str = ""
     uncompared: tuple[str, ...] = ()
+    flat: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     levels_not_run: tuple[str, ...] = ()
     threads: tuple[int, ...] = ()
@@ -137,7 +140,8 @@ def verify(
         failures.append(_crash(model, seen))
     places = uncompared(expected)
     status: Status = "failed" if failures else "ok in part" if places else "ok"
-    return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures), uncompared=places)
+    runs, flat = len(seen.result["runs"]), flat_outputs(expected)
+    return VerifyResult(model, status, runs, tuple(failures), uncompared=places, flat=flat)
 
 
 @dataclass(frozen=True)

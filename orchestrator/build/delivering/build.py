@@ -68,6 +68,7 @@ class _Proof:
     same_structure_as: str | None
     levels_run: tuple[str, ...] = ()
     levels_not_run: tuple[str, ...] = ()
+    flat: tuple[str, ...] = ()
 
 
 def build(
@@ -216,6 +217,7 @@ def _finish(
         for_release=delivered.manifest.for_release,
         levels_run=proof.levels_run,
         levels_not_run=proof.levels_not_run,
+        flat=proof.flat,
         extensible=_exported(variant, inputs),
     )
     return _Finished(report, inputs)
@@ -270,6 +272,7 @@ def _prove(
         else None,
         levels_run=ran,
         levels_not_run=not_run,
+        flat=tuple(f"{one.model} {place}" for one in results for place in one.flat),
     )
 
 

@@ -46,6 +46,7 @@ from orchestrator.values.coverage import FunctionCoverage, MethodCoverage
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
+from orchestrator.verify.flat import flat_outputs
 from orchestrator.verify.model_runner import MEMORY_LIMIT, run_model
 from orchestrator.verify.nondeterminism import deterministic_part, uncompared
 from orchestrator.verify.verdict import OTHER_PROCESSOR, RunnerResult, ended
@@ -91,6 +92,7 @@ class TracedModel:
     misfits     its calls that the runtime cannot make, which no input reached
     methods     what of each method ran
     devices     those that its code names and no library has, wherever the inputs lead
+    flat        places in its outputs whose numbers are all the same
     """
 
     trace: Trace
@@ -99,6 +101,7 @@ class TracedModel:
     misfits: tuple[str, ...]
     methods: tuple[MethodCoverage, ...] = ()
     devices: tuple[str, ...] = ()
+    flat: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -354,7 +357,8 @@ def _trace_model(
     methods = methods_covered(coverage, listings)
     devices = foreign_devices(here.models.info(app, model), listings)
     unsteady = uncompared(runs)
-    return TracedModel(trace, changes, unsteady, misfits, methods, devices), packed
+    flat = flat_outputs(runs)
+    return TracedModel(trace, changes, unsteady, misfits, methods, devices, flat), packed
 
 
 def _identity(here: Invocation, app: App, model: ModelConfig) -> TraceIdentity:

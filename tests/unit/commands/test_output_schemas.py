@@ -237,8 +237,9 @@ def test_what_trace_prints(
     app: Any = SimpleNamespace(name="camera")
     changes = (Change("hot tags", ("a", "b"), ("c",)), Change("outputs", detail="a\n"))
     methods = (MethodCoverage("forward", CoverageSum(40, 4, 4, 1), ("net.py:3-5",)),)
-    first = TracedModel(trace, None, ("forward[0] output",), (), methods)
-    traced = TracedApp(app, (first, replace(first, changes=changes)), "tracer", 12, 3)
+    flat = ("forward output[1] (all 0)", "forward output[2] (none)")
+    first = TracedModel(trace, None, ("forward[0] output",), (), methods, flat=flat)
+    traced = TracedApp(app, (first, replace(first, changes=changes, flat=())), "tracer", 12, 3)
     monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: (traced,))
     assert run(two_abis, "trace", "--json") == 0
     out = capsys.readouterr().out
@@ -258,6 +259,8 @@ def test_what_trace_prints(
         "    its inputs ran 88 % of its code: 4 instructions and 1 ways out of branches are left"
         " (./orchestrate coverage //apps/camera)\n"
         "    compared by kind and shape only: forward[0] output\n"
+        "    numbers that are all the same prove nothing:"
+        " forward output[1] (all 0), forward output[2] (none)\n"
         "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
         "    its inputs ran 88 % of its code: 4 instructions and 1 ways out of branches are left"
         " (./orchestrate coverage //apps/camera)\n"

@@ -235,6 +235,7 @@ def test_json_has_the_documented_shape() -> None:
         "problem": "",
         "levels_run": [],
         "levels_not_run": [],
+        "flat": [],
         "for_release": True,
         "made_as": None,
         "extensible": None,
@@ -246,13 +247,13 @@ def test_json_has_the_documented_shape() -> None:
 
 
 def test_what_ok_does_not_cover_stands_below_the_tables() -> None:
-    """A library that was not run at each of its CPU levels, and no other."""
+    """A library that was not run at each of its CPU levels, and no other; outputs that are flat."""
     row = VariantReport("listener", "linux-x86_64", 42, 0, 331, 1_600_000, verified="ok")
     every = ("baseline", "avx2", "avx512vnni")
     part = replace(row, abi="linux-arm64", levels_not_run=("baseline", "dotprod"))
     rows = (
         replace(row, levels_run=every, levels_not_run=("avxvnni",)),
-        replace(row, app="words", levels_run=every),
+        replace(row, app="words", levels_run=every, flat=("words forward output (all 0)",)),
         part,
     )
     report = replace(REPORT, variants=rows, packages=PACKAGES)
@@ -261,6 +262,8 @@ def test_what_ok_does_not_cover_stands_below_the_tables() -> None:
         "//apps/listener:linux-arm64: not run here at baseline, dotprod",
         "//apps/listener:linux-x86_64: verified at CPU level baseline, avx2, avx512vnni;"
         " not run here at avxvnni",
+        "//apps/words:linux-x86_64: numbers that are all the same prove nothing:"
+        " words forward output (all 0)",
         "//apps/keyboard: no xcframework: ios-simulator-arm64 is not built;"
         " build //apps/keyboard to make it",
     ]

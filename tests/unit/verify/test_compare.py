@@ -25,6 +25,7 @@ CODES = {
     "uint8": "B",
     "bool": "?",
     "quint8": "B",
+    "qint8": "b",
     "complex64": "f",
     "bfloat16": "H",
 }
@@ -77,7 +78,6 @@ def test_within_tolerance(dtype: str, expected: float, seen: float) -> None:
         ("float32", 1.0, 1.5, "expected 1.0, seen 1.5, at most 0.5 apart"),
         ("float64", 1.0, 1.0 + 1e-6, "expected 1.0, seen 1.000001, at most 1e-06 apart"),
         ("float16", 1.0, 1.125, "expected 1.0, seen 1.125, at most 0.125 apart"),
-        ("quint8", 17, 19, "expected 17, seen 19, at most 2 apart"),
         ("int64", 2**62, 2**62 + 1, f"expected {2**62}, seen {2**62 + 1}, at most 1 apart"),
         ("uint8", 1, 2, "expected 1, seen 2, at most 1 apart"),
         ("bool", True, False, "expected True, seen False, at most 1 apart"),
@@ -276,6 +276,19 @@ def test_keys_and_their_order_count() -> None:
     assert differences(one, two) == [
         "forward[0] output: key: expected 1, seen 2",
         "forward[0] output: key: expected 2, seen 1",
+    ]
+
+
+def test_quantised_numbers_are_steps() -> None:
+    one, other = (tensor("quint8", [1], at, scale=0.5, zero_point=0) for at in (17, 19))
+    assert differences(one, other) == [
+        "forward[0] output[0]: value: expected 17, seen 19, at most 2 steps of 0.5 apart"
+    ]
+    scales = {"axis": 0, "scales": tensor("float64", [1], 0.5)}
+    one, other = (tensor("qint8", [1], at, **scales) for at in (-1, 1))
+    assert differences(one, other) == [
+        "forward[0] output[0]: value: expected -1, seen 1,"
+        " at most 2 steps of its channel's scale apart"
     ]
 
 

@@ -137,6 +137,15 @@ def test_same_outputs_are_ok() -> None:
     assert verify("m", result(1, 2), RunnerResult(0, result(1, 2))) == VerifyResult("m", "ok", 2)
 
 
+def test_outputs_that_prove_nothing_are_told() -> None:
+    data = base64.b64encode(bytes(8)).decode()
+    zeros = result(0)
+    zeros["runs"][0]["output"] = {"tensor": {"dtype": "float32", "shape": [2], "data": data}}
+    assert verify("m", zeros, RunnerResult(0, zeros)) == VerifyResult(
+        "m", "ok", 1, flat=("forward output (all 0)",)
+    )
+
+
 def test_other_outputs_fail_with_their_place() -> None:
     seen = verify("m", result(1, 2), RunnerResult(0, result(1, 3)))
     assert seen.status == "failed"
