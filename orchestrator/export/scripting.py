@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import warnings
 from collections.abc import Sequence
 
@@ -47,4 +48,7 @@ def traced(eager: torch.nn.Module, calls: Sequence[Call]) -> torch.jit.ScriptMod
 
 def _reason(text: str) -> str:
     lines = [line.strip() for line in text.strip().splitlines()]
+    if len(lines) > 1 and re.fullmatch(r"Argument \w+ not provided\.", lines[1]):
+        # behind a signature: torch gives methods their defaults when all are compiled
+        return f"{lines[1][:-1]}: TorchScript knows no defaults of the module's exported methods"
     return (lines or [""])[0].rstrip(":")

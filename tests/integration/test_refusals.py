@@ -63,6 +63,11 @@ TOLD: Final[Mapping[str, tuple[str, str, str | None]]] = {
         "Torch not compiled with CUDA enabled",
         'return x + torch.zeros(4, device="cuda")',
     ),
+    "default": (
+        "script",
+        "Argument raw not provided: TorchScript knows no defaults of the module's exported methods",
+        "return self.head(x)",
+    ),
     "value": ("export", "", "if x.sum() > 0:"),
     "value, traced": ("control flow", "if x.sum() > 0:", None),
 }

@@ -97,6 +97,20 @@ class Values(nn.Module):
         return x
 
 
+class Heads(nn.Module):
+    @torch.jit.export
+    def head(self, x: Tensor, raw: bool = False) -> Tensor:
+        return x if raw else x + 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x)
+
+
+class Passes(Heads):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x, False)
+
+
 # Module and inputs, how it is exported, and after the advice: the module, its inputs, and how.
 X, PICTURE = torch.rand(2, 4), torch.rand(1, 3, 9, 9)
 Asked = tuple[nn.Module, Sequence[Any], str]
@@ -112,6 +126,7 @@ CASES: dict[str, tuple[Asked, Asked]] = {
     "assertion": ((Asserts(), (X,), "script"), (Asserts(), (torch.rand(6, 4),), "script")),
     "assertion, any way": ((Asserts(), (X,), "any"), (Asserts(), (torch.rand(6, 4),), "any")),
     "device": ((Elsewhere(), (X,), "any"), (Tries(), (X,), "any")),
+    "default": ((Heads(), (X,), "script"), (Passes(), (X,), "script")),
     "value": ((Values(), (X,), "export"), (Values(), (X,), "script")),
     "value, traced": ((Values(), (X,), "trace"), (Values(), (X,), "script")),
 }
