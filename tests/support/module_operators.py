@@ -18,16 +18,16 @@ adjoint alias all allclose amax amin aminmax any arange argmax argmin argsort as
 atan atan2 atleast_1d atleast_2d avg_pool1d avg_pool2d avg_pool3d baddbmm batch_norm bernoulli
 bincount bitwise_and bitwise_left_shift bitwise_not bitwise_not_ bitwise_or bitwise_xor bmm
 broadcast_tensors bucketize cat cdist ceil ceil_ celu celu_ chunk clamp clamp_ clamp_max
-clamp_max_ clamp_min clamp_min_ clone column_stack constant_pad_nd contiguous conv1d conv2d
-conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution copy_ copysign cos cos_
-cosh cosine_similarity count_nonzero cross cross_entropy_loss cummax cummin cumprod cumsum
-cumsum_ data detach diag diag_embed diagonal digamma dim div div_ dot dropout dropout_ dstack
-einsum elu elu_ embedding embedding_bag empty empty_like eq eq_ equal erf erf_ erfc exp exp_
-expand expand_as expm1 expm1_ feature_dropout fill fill_ fill_diagonal_ flatten flip floor
-floor_ floor_divide floor_divide_ fmod fmod_ frac full full_like gather gcd ge gelu gelu_ ger
-glu group_norm gru gru_cell gt gt_ hardshrink hardsigmoid hardsigmoid_ hardswish hardswish_
-hardtanh hardtanh_ heaviside hsplit hstack huber_loss hypot imag index index_add index_add_
-index_copy index_copy_ index_fill_ index_put index_put_ index_select instance_norm
+clamp_max_ clamp_min clamp_min_ clone column_stack complex conj constant_pad_nd contiguous
+conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution copy_
+copysign cos cos_ cosh cosine_similarity count_nonzero cross cross_entropy_loss cummax cummin
+cumprod cumsum cumsum_ data detach diag diag_embed diagonal digamma dim div div_ dot dropout
+dropout_ dstack einsum elu elu_ embedding embedding_bag empty empty_like eq eq_ equal erf erf_
+erfc exp exp_ expand expand_as expm1 expm1_ feature_dropout fill fill_ fill_diagonal_ flatten
+flip floor floor_ floor_divide floor_divide_ fmod fmod_ frac full full_like gather gcd ge gelu
+gelu_ ger glu group_norm gru gru_cell gt gt_ hardshrink hardsigmoid hardsigmoid_ hardswish
+hardswish_ hardtanh hardtanh_ heaviside hsplit hstack huber_loss hypot imag index index_add
+index_add_ index_copy index_copy_ index_fill_ index_put index_put_ index_select instance_norm
 is_floating_point is_nonzero isfinite isinf isnan item kron kthvalue l1_loss layer_norm lcm le
 leaky_relu leaky_relu_ lerp lerp_ lgamma linalg_vector_norm linear linspace log log10 log1p
 log1p_ log2 log_ log_sigmoid log_softmax logaddexp logical_and logical_not logical_not_
@@ -48,8 +48,8 @@ swapaxes swapdims t take take_along_dim tan tanh tanh_ tensor tensor_split thres
 tile to topk trace transpose transpose_ tril tril_ triu triu_ true_divide trunc trunc_ type_as
 unbind unflatten unfold unique_consecutive unsafe_chunk unsafe_split unsqueeze unsqueeze_
 upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
-upsample_nearest3d upsample_trilinear3d var var_mean view view_as view_as_real vsplit vstack
-where xlogy zero_ zeros zeros_like
+upsample_nearest3d upsample_trilinear3d var var_mean view view_as view_as_complex view_as_real
+vsplit vstack where xlogy zero_ zeros zeros_like
 """
 OPERATORS: Final = tuple(_NAMES.split())
 

@@ -71,7 +71,10 @@ def memory_of(given: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
     def numbers(sizes: tuple[int, ...]) -> np.ndarray:
         if dtype.kind == "f":
-            return np.array(random.integers(-16, 17, sizes) / 8, dtype)
+            made = np.array(random.integers(-16, 17, sizes) / 8, dtype)
+            if given["special"] and made.size:
+                made.flat[random.integers(made.size)] = random.choice((np.nan, np.inf, -np.inf))
+            return made
         return np.array(random.integers(0, 2 if dtype.kind == "b" else 7, sizes), dtype)
 
     if layout == "sliced" and shape:

@@ -20,13 +20,14 @@ T = TypeVar("T")
 Size = tuple[int, ...]
 Shape = tuple[Size, ...]
 
-FLOAT, DOUBLE, HALF, LONG, INT, BYTE, BOOL = (
-    *("float32", "float64", "float16", "int64", "int32", "uint8", "bool"),
+FLOAT, DOUBLE, HALF, LONG, INT, SHORT, CHAR, BYTE, BOOL = (
+    *("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"),
 )
 # What gives a view or a copy, as the tensor lies in memory.
 _UNSURE: Final = ("reshape(", "flatten(", "contiguous(")
 _FLOATS: Final = (FLOAT, DOUBLE, HALF)
-_ORDER: Final = (BOOL, BYTE, INT, LONG, HALF, FLOAT, DOUBLE)
+_INTEGERS: Final = (BYTE, CHAR, SHORT, INT, LONG)
+_ORDER: Final = (BOOL, *_INTEGERS, HALF, FLOAT, DOUBLE)
 LAYOUTS: Final = ("contiguous", "sliced", "transposed", "expanded", "offset")
 
 
@@ -36,6 +37,7 @@ class Given:
 
     same     it shares the memory of that input
     earlier  it is what that call gave, where something of it has the dtype and the shape
+    special  one of its numbers is NaN or an infinity, if it is floating-point
     """
 
     shape: tuple[int, ...]
@@ -44,6 +46,7 @@ class Given:
     seed: int
     same: int | None = None
     earlier: int | None = None
+    special: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,12 +126,14 @@ def _promoted(one: _Value, other: _Value) -> str:
     """The dtype of a sum."""
 
     def category(dtype: str) -> int:
-        return 0 if dtype == BOOL else 1 if dtype in (BYTE, INT, LONG) else 2
+        return 0 if dtype == BOOL else 1 if dtype in _INTEGERS else 2
 
     if (not one.shape) != (not other.shape):
         scalar, full = (one, other) if not one.shape else (other, one)
         if category(scalar.dtype) <= category(full.dtype):
             return full.dtype
+    if {one.dtype, other.dtype} == {BYTE, CHAR}:
+        return SHORT
     return max(one.dtype, other.dtype, key=_ORDER.index)
 
 
@@ -219,6 +224,7 @@ class _Writer:
             *(self.reduction,) * 2,
             *(self.joined,) * 3,
             *(self.cast,) * 1,
+            *(self.passing,) * 1,
             *(self.indexed,) * 2,
             *(self.assigned,) * 3,
             *(self.container,) * 3,
@@ -303,13 +309,35 @@ class _Writer:
         value = self.take()
         if value is None:
             return False
-        dtype = self.pick((FLOAT, DOUBLE, LONG, INT, BYTE, BOOL, HALF))
+        dtype = self.pick((FLOAT, DOUBLE, LONG, INT, BYTE, BOOL, HALF, CHAR, SHORT))
         x = value.text
-        if value.is_float and dtype in (LONG, INT, BYTE):
+        if value.is_float and dtype in _INTEGERS:
             least = 0 if dtype == BYTE else -100
             x = f"torch.clamp(torch.nan_to_num({x}), {least}, 100)"
         whole = value.is_whole or dtype != value.dtype
         return self.put(f"{x}.to(torch.{dtype})", dtype, value.shape, whole)
+
+    def passing(self) -> bool:
+        """Through dtypes that no NumPy array has, or that no input has."""
+        value = self.take(lambda v: v.dtype == FLOAT)
+        if value is None:
+            return False
+        x = f"torch.round({value.text})"
+        if self.chance(50):
+            inner = self.pick(("{} + 1", "{} * 0.5", "torch.relu({})", "-{}", "torch.abs({})"))
+            inner = inner.format(f"torch.clamp({x}, -64, 64).to(torch.bfloat16)")
+            return self.put(f"({inner}).to(torch.float32)", FLOAT, value.shape)
+        made = f"torch.complex({x}, {value.text})"
+        if self.chance(30):
+            return self.put(f"torch.view_as_real({made})", FLOAT, (*value.shape, _fixed(2)))
+        text = self.pick(
+            (
+                f"torch.real({made} * {made})",
+                f"torch.imag({made} + 2)",
+                f"torch.real(torch.conj({made}) * 2)",
+            )
+        )
+        return self.put(text, FLOAT, value.shape, False)
 
     # ---- Layers ----
 
@@ -1051,7 +1079,7 @@ class _Writer:
             self.line(f"return ({', '.join(items)},)")
 
 
-_DTYPES: Final = (FLOAT,) * 8 + (LONG, LONG, INT, DOUBLE, BOOL, BYTE, HALF)
+_DTYPES: Final = (FLOAT,) * 8 + (LONG, LONG, INT, DOUBLE, BOOL, BYTE, HALF, CHAR, SHORT)
 _MORE: Final = (1, 2, 3, 4, 5, 8, 0)
 
 
@@ -1184,5 +1212,6 @@ def _calls(
             shared = same is not None and writer.chance(20)
             earlier = writer.number(0, number - 1) if number and writer.chance(25) else None
             seed = writer.number(0, 9)
-            given.append(Given(sizes, dtype, layout, seed, same if shared else None, earlier))
+            of = Given(sizes, dtype, layout, seed, same if shared else None, earlier)
+            given.append(replace(of, special=writer.chance(6)))
         yield Call(method, (*given, n))
