@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,6 +99,7 @@ class Programs:
         *arguments: str | Path,
         beside: Path | None = None,
         natives: bool = True,
+        env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs the class `main` of some apps' classes, or of the folder `beside`.
 
@@ -114,7 +116,7 @@ class Programs:
                 *("-cp", _path([*folders, *([beside] if beside else [])])),
                 *(main, *map(str, arguments)),
             ],
-            env={**os.environ, "LD_LIBRARY_PATH": libraries},
+            env={**os.environ, "LD_LIBRARY_PATH": libraries, **(env or {})},
             capture_output=True,
             text=True,
             check=False,

@@ -1,4 +1,5 @@
-"""A process with an app's library, as strangers have it. Runs in a Python with numpy and the wheel.
+"""A process with an app's library, as strangers have it. Runs in a Python with numpy and the wheel;
+through C in any.
 
 Usage: host.py SETTING.json: {"through": "c" or "wheel", "library", "package", "helper", "host",
 "model", "calls"}. Prints what the model runner would: {"runs": [...]}.
@@ -25,8 +26,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 Run = dict[str, Any]
 Caller = Callable[[str, list[Any]], Any]
@@ -65,6 +64,8 @@ class Info(ctypes.Structure):
 
 
 def array_of(tensor: dict[str, Any]) -> Any:
+    import numpy as np
+
     flat = np.frombuffer(base64.b64decode(tensor["data"]), tensor["dtype"]).copy()
     if "strides" not in tensor:
         return flat.reshape(tensor["shape"])
@@ -234,7 +235,7 @@ class Wheel:
                 return {name: [self.told(item) for item in one]}
             case dict():
                 return {"dict": [[self.told(key), self.told(item)] for key, item in one.items()]}
-        data = base64.b64encode(np.ascontiguousarray(one).tobytes()).decode()
+        data = base64.b64encode(one.tobytes()).decode()
         return {"tensor": {"dtype": str(one.dtype), "shape": list(one.shape), "data": data}}
 
 

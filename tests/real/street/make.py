@@ -1,11 +1,11 @@
 """Models of reports, and what PyTorch gives for their calls. Runs in torch's Python.
 
 Usage: make.py REPORTS.json FOLDER: of each report NAME writes `NAME-FORM.ptl` in the forms that it
-names, and `NAME.json`, its calls: {"method", "args", "expected"}.
+names, and `NAME.json`, its calls: {"method", "args", "plain", "expected"}.
 
 Values are as the model runner has them (`native/driver/values.h`); besides, a tensor may have
 strides, its data then being all that these span, and {"result": [call, item...]} is what an earlier
-call gave.
+call gave. `plain` has neither: what is there is written out.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ def tensor(given: dict[str, Any]) -> torch.Tensor:
             made = torch.randn(shape)
         case "count":
             made = torch.arange(torch.Size(shape).numel()).reshape(shape)
+        case {"special": number, "at": place}:
+            made = torch.randn(shape)
+            made.view(-1)[place] = float(number)
         case number:
             made = torch.full(shape, float(number))
     made = made.to(dtype)
@@ -74,7 +77,7 @@ def value(given: Any, results: list[Any]) -> Any:
         case {"tuple": items}:
             return tuple(value(item, results) for item in items)
         case {"dict": items}:
-            return {key: value(item, results) for key, item in items.items()}
+            return {key: value(item, results) for key, item in dict(items).items()}
         case {"result": [call, *items]}:
             found = results[call]
             for item in items:
@@ -106,8 +109,10 @@ def told(one: Any, given: Any = None) -> dict[str, Any]:
         case None:
             return {"none": True}
         case dict():
-            inner = (given or {}).get("dict", {})
-            return {"dict": [[told(key), told(item, inner.get(key))] for key, item in one.items()]}
+            entries = dict((given or {}).get("dict", {}))
+            return {
+                "dict": [[told(key), told(item, entries.get(key))] for key, item in one.items()]
+            }
         case list() | tuple():
             kind = "list" if isinstance(one, list) else "tuple"
             inner = given.get("tuple") if isinstance(given, dict) else given
@@ -135,16 +140,17 @@ def calls_of(module: torch.nn.Module, report: dict[str, Any]) -> list[dict[str, 
     for number, [method, *given] in enumerate(report["calls"] * report.get("again", 1)):
         args = [value(one, results) for one in given]
         names = [told(*each) for each in zip(args, given, strict=True)]
+        plain = [told(one) for one in args]
         run: dict[str, Any] = {"method": method, "index": number, "output": None, "error": None}
         try:
             # oneDNN gives empty tensors where PyTorch's own kernels raise
             with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
                 results.append(getattr(module, method)(*args))
             run["output"] = told(results[-1])
-        except (RuntimeError, ValueError, IndexError, torch.jit.Error):
+        except (RuntimeError, ValueError, IndexError, ArithmeticError, torch.jit.Error):
             results.append(None)
             run["error"] = {"code": "RUN_FAILED"}
-        calls.append({"method": method, "args": names, "expected": run})
+        calls.append({"method": method, "args": names, "plain": plain, "expected": run})
     return calls
 
 

@@ -47,7 +47,7 @@ public final class Driver {
     }
   }
 
-  private static String json(Value value) {
+  static String json(Value value) {
     switch (value.kind()) {
       case NONE: return "{\"none\":true}";
       case BOOL: return "{\"bool\":" + value.toBoolean() + "}";
@@ -89,7 +89,12 @@ public final class Driver {
         + String.join(",", shape) + "],\"data\":" + quoted(data) + scale + "}";
   }
 
-  private static String quoted(String text) {
-    return "\"" + text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n") + "\"";
+  static String quoted(String text) {
+    StringBuilder quoted = new StringBuilder("\"");
+    for (char one : text.toCharArray()) {
+      boolean isPlain = one >= ' ' && one <= '~' && one != '"' && one != '\\';
+      quoted.append(isPlain ? String.valueOf(one) : String.format("\\u%04x", (int) one));
+    }
+    return quoted.append('"').toString();
   }
 }
