@@ -125,11 +125,8 @@ public final class Street {
     boolean isUsual = "usual".equals(next());
     long[] strides = numbers();
     byte[] data = decoded();
-    if (isUsual) {
-      return Tensor.of(dtype, data, shape);
-    }
     ByteBuffer buffer = ByteBuffer.allocateDirect(data.length).order(ByteOrder.nativeOrder());
     buffer.put(data).rewind();
-    return Tensor.over(dtype, buffer, shape, strides);
+    return isUsual ? Tensor.over(dtype, buffer, shape) : Tensor.over(dtype, buffer, shape, strides);
   }
 }
