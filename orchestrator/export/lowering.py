@@ -42,11 +42,12 @@ def lower(graphs: Sequence[Graph], version: str | None) -> Iterator[str]:
         for node in list(nodes(graph)):
             operator = operator_of(node)
             if operator in wanted:
-                _replace(graph, node, _graph(LOWERINGS[operator].becomes))
+                replace_by(graph, node, _graph(LOWERINGS[operator].becomes))
                 yield operator
 
 
-def _replace(graph: Graph, node: Node, by: Graph) -> None:
+def replace_by(graph: Graph, node: Node, by: Graph) -> None:
+    """Put a function's graph in place of a call with the same arguments."""
     with graph.insert_point_guard(node):
         made: list[Any] = list(graph.insertGraph(by, list(node.inputs())))
     outputs = list(node.outputs())

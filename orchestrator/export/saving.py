@@ -36,7 +36,9 @@ from orchestrator.export.archive import reproducible
 from orchestrator.export.calls import Call, Comparison, Invoke, Make
 from orchestrator.export.comparing import Comparing, completed, made_of
 from orchestrator.export.contexts import without_contexts
+from orchestrator.export.dictionaries import without_pairs
 from orchestrator.export.freezing import frozen, inlined, unmark
+from orchestrator.export.objects import without_objects
 from orchestrator.export.places import place_of_assignment, place_of_error
 from orchestrator.export.program.capture import Example, argument_names
 from orchestrator.export.program.copies import remembered
@@ -44,6 +46,7 @@ from orchestrator.export.program.door import Entered, enter
 from orchestrator.export.program.loaded import enter_file
 from orchestrator.export.program.sizes import Kept, wanted
 from orchestrator.export.refusal import Refused
+from orchestrator.export.results import as_in_python
 from orchestrator.export.scripting import scripted, traced
 from orchestrator.export.static import Applied, Attempt, convert, settled
 from orchestrator.export.tolerances import TOLERANCES
@@ -449,7 +452,7 @@ def _compiled(
     stage("exporting the module")
     if model.compiled == "export":
         return _by_export(eager, rows, model, kept, comparison, stage)
-    return _by_torchscript(eager, rows, model.compiled)
+    return _by_torchscript(eager, rows, model.compiled, comparison)
 
 
 def _in_eval_mode(module: torch.nn.Module) -> torch.nn.Module:
@@ -479,7 +482,10 @@ def _of_entered(made: Entered) -> _Compiled:
 
 
 def _by_torchscript(
-    eager: torch.nn.Module, rows: Mapping[str, Sequence[Example]], how: Any
+    eager: torch.nn.Module,
+    rows: Mapping[str, Sequence[Example]],
+    how: Any,
+    comparison: Comparison,
 ) -> _Compiled:
     calls = [
         Call(method, number, "own", _positional(getattr(eager, method), row))
@@ -490,21 +496,27 @@ def _by_torchscript(
         module = (scripted if how == "script" else traced)(eager, calls)
     else:
         module, how = how, "script"
-    buffer = io.BytesIO()
-    torch.jit.save(module, buffer)
-
-    def build() -> Any:
-        built = torch.jit.load(io.BytesIO(buffer.getvalue()))
-        without_contexts(built)
-        return built
-
     calls = completed(module, calls)
     for call in calls:
         wanted = len(module._c._get_method(call.method).schema.arguments) - 1
         if len(call.args) != wanted:
             why = f"{call.name} has {len(call.args)} arguments, and the method takes {wanted}"
             raise Refused("example inputs", why)
-    return _Compiled(how, calls, build, partial(_eager, eager), partial(_in_double, eager))
+    make, notes = partial(_eager, eager), list[str]()
+    if how == "script":
+        module, notes = as_in_python(module, calls, make, comparison)
+    buffer = io.BytesIO()
+    torch.jit.save(module, buffer)
+
+    def build() -> Any:
+        built = torch.jit.load(io.BytesIO(buffer.getvalue()))
+        without_contexts(built)
+        without_objects(built, list(rows))
+        without_pairs(built, list(rows))
+        return built
+
+    double = partial(_in_double, eager)
+    return _Compiled(how, calls, build, make, double, notes=notes)
 
 
 def _rows(eager: torch.nn.Module, inputs: Inputs) -> dict[str, list[Example]]:

@@ -42,11 +42,12 @@ def _name(qualified: str) -> str:
 
 
 def _graphs(module: Any) -> Iterator[Any]:
-    """Yield the graphs of all methods that can be called, those of submodules too."""
-    for part in module.modules():
-        its = part._c if isinstance(part, torch.jit.ScriptModule) else part
-        for name in its._method_names():
-            yield its._get_method(name).graph
+    """Yield the graphs of methods, with what they call."""
+    its = module._c if isinstance(module, torch.jit.ScriptModule) else module
+    for name in its._method_names():
+        graph = its._get_method(name).graph.copy()
+        torch._C._jit_pass_inline(graph)
+        yield graph
 
 
 def _nodes(block: Any) -> Iterator[Any]:

@@ -26,8 +26,13 @@ TOLD: Final[Mapping[str, tuple[str, str, str | None]]] = {
     ),
     "class": (
         "program",
-        "a model makes no objects of its own classes, as Box is one",
-        "return Box(x).area()",
+        "a model takes and gives no objects of its own classes, as Box is one",
+        "return Box(x)",
+    ),
+    "sorted objects": (
+        "program",
+        "a model does no sort of objects of its own classes, as Box is one",
+        "boxes.sort()",
     ),
     "enumeration": (
         "program",

@@ -26,6 +26,9 @@ class Box:
     def area(self) -> Tensor:
         return self.x.sum()
 
+    def __lt__(self, other: Box) -> bool:
+        return bool(self.area() < other.area())
+
 
 class Colour(enum.Enum):
     RED = 1
@@ -39,8 +42,20 @@ class Forks(nn.Module):
 
 
 class Boxes(nn.Module):
+    def forward(self, x: Tensor) -> Box:
+        return Box(x)
+
+
+class Areas(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return Box(x).area()
+
+
+class Sorts(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        boxes = [Box(x), Box(x + 1)]
+        boxes.sort()
+        return boxes[0].area()
 
 
 class Enumerates(nn.Module):
@@ -116,7 +131,8 @@ X, PICTURE = torch.rand(2, 4), torch.rand(1, 3, 9, 9)
 Asked = tuple[nn.Module, Sequence[Any], str]
 CASES: dict[str, tuple[Asked, Asked]] = {
     "fork": ((Forks(), (X,), "script"), (Forks(), (X,), "export")),
-    "class": ((Boxes(), (X,), "script"), (Boxes(), (X,), "export")),
+    "class": ((Boxes(), (X,), "script"), (Areas(), (X,), "script")),
+    "sorted objects": ((Sorts(), (X,), "script"), (Areas(), (X,), "script")),
     "enumeration": ((Enumerates(), (X, 1), "script"), (Enumerates(), (X, 1), "export")),
     "float for a size": ((Pools(), (PICTURE,), "script"), (Pools(3), (PICTURE,), "script")),
     "float, any way": ((Pools(), (PICTURE,), "any"), (Pools(3), (PICTURE,), "any")),

@@ -422,12 +422,21 @@ TORCHVISION: Mapping[str, Architecture] = {
         lambda: [(torch.rand(1, 3, 128, 128), torch.rand(1, 3, 128, 128))],
     ),
     **{
-        name: Architecture("torchvision", _torchvision(name), lambda: [([torch.rand(3, 96, 96)],)])
-        for name in (
-            "ssdlite320_mobilenet_v3_large",
-            "fasterrcnn_mobilenet_v3_large_320_fpn",
-            "retinanet_resnet50_fpn",
-            "keypointrcnn_resnet50_fpn",
+        name: Architecture(
+            "torchvision",
+            # random weights give low scores: without this, nothing is found
+            _torchvision(name, **{threshold: 0.001, limit: 20}),
+            lambda: [([torch.rand(3, 96, 96), torch.rand(3, 64, 80)],)],
+        )
+        for name, threshold, limit in (
+            ("ssdlite320_mobilenet_v3_large", "score_thresh", "detections_per_img"),
+            (
+                "fasterrcnn_mobilenet_v3_large_320_fpn",
+                "box_score_thresh",
+                "box_detections_per_img",
+            ),
+            ("retinanet_resnet50_fpn", "score_thresh", "detections_per_img"),
+            ("keypointrcnn_resnet50_fpn", "box_score_thresh", "box_detections_per_img"),
         )
     },
     "r3d_18": Architecture("torchvision", _vision("r3d_18"), _plain(1, 3, 4, 32, 32)),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from architectures import Architecture
+from objects import Objects
 from torch import Tensor, nn
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
@@ -448,5 +449,6 @@ OWN: Mapping[str, Architecture] = {
     "root": _own(Root, lambda: [(torch.randn(2, 5),)]),
     "choice": _own(Choice, lambda: [(torch.randn(2, 3),), {"x": torch.randn(2, 3), "low": True}]),
     "autocast": _own(Autocast, lambda: [(torch.randn(2, 8),)]),
+    "objects": _own(Objects, lambda: [(torch.randn(n, 4),) for n in (5, 3)]),
     "resize": _own(Resize, lambda: [(torch.randn(1, 3, 6, 8),)]),
 }
