@@ -266,7 +266,10 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 "the exported model gives other results than the module, so nothing was written",
                 place=place,
                 seen=difference(facts),
-                hint="a trace keeps sizes that Python computed: leave `--via trace` away, or pass"
+                hint="set torch.backends.quantized.engine = 'qnnpack' before you quantise: models"
+                f" compute as that engine does, and not as {facts['engine']}"
+                if facts.get("engine")
+                else "a trace keeps sizes that Python computed: leave `--via trace` away, or pass"
                 " --fixed-sizes where the model is for its inputs' sizes alone"
                 if asked.compiled == "trace"
                 else "pass `--canonical off`, with which it is right, and report it with the module"

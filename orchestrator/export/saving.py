@@ -158,11 +158,15 @@ def export(
             except Refused as other:
                 if way.compiled == "script" and other.kind in ("script", "program"):
                     script = told(other)
+                if other.kind == "differs" and (engine := _other_engine(model.eager)):
+                    other.facts["engine"] = engine
+                    raise
                 continue
             return replace(made, notes=[f"{way.note}: {_briefly(error)}", *made.notes])
         if script and error.kind in _CANNOT:
             raise Refused(error.kind, str(error), **error.facts, script=script) from error
         if error.kind == "differs":
+            error.facts["engine"] = _other_engine(model.eager)
             if first.compiled == "export":
                 _require_no_memory(model)
             if how.canonical:
@@ -177,6 +181,15 @@ def export(
             its = by(_Way("script"))
             return replace(its, notes=[why, *its.notes])
     return made
+
+
+def _other_engine(module: torch.nn.Module) -> str:
+    """The engine that computes a quantised module here, where that is not the one of models."""
+    parts = (type(part).__module__ for part in module.modules())
+    if not any(".nn.quantized" in name or ".nn.intrinsic.quantized" in name for name in parts):
+        return ""
+    engine: str = torch.backends.quantized.engine
+    return "" if engine == "qnnpack" else engine
 
 
 def _is_right(by: Callable[[_Way], Exported], way: _Way) -> bool:

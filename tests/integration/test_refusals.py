@@ -73,6 +73,7 @@ TOLD: Final[Mapping[str, tuple[str, str, str | None]]] = {
         "Argument raw not provided: TorchScript knows no defaults of the module's exported methods",
         "return self.head(x)",
     ),
+    "engine": ("differs", "output[", None),
     "value": ("export", "", "if x.sum() > 0:"),
     "value, traced": ("control flow", "if x.sum() > 0:", None),
 }
@@ -92,3 +93,8 @@ def test_the_cause_and_the_line_are_told_and_the_advice_works(
     assert (told["kind"], told["code"], told["then"]) == (kind, code, None)
     assert cause in told["said"]
     assert "INTERNAL ASSERT" not in told["said"]
+
+
+def test_an_engine_that_computes_otherwise_is_told(said: dict[str, dict[str, Any]]) -> None:
+    assert {case for case, told in said.items() if told.get("engine")} == {"engine"}
+    assert said["engine"]["engine"] == "x86"

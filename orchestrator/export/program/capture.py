@@ -75,6 +75,32 @@ def _method(module: torch.nn.Module, method: str) -> torch.nn.Module:
     return made.eval()
 
 
+def _with_named_arguments(module: torch.nn.Module, example: Example) -> torch.nn.Module:
+    """The module, without `**kwargs` where the example has such arguments: torch.export flattens
+    those both by their own names and under that one."""
+    signature = inspect.signature(module.forward)
+    known = {
+        name: one
+        for name, one in signature.parameters.items()
+        if one.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    more = [name for name in example.kwargs if name not in known]
+    if len(known) == len(signature.parameters) or not more:
+        return module
+    bound = module.forward
+
+    @functools.wraps(bound)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return bound(*args, **kwargs)
+
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in more]
+    forward.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*known.values(), *named]
+    )
+    module.forward = forward
+    return module
+
+
 def argument_names(function: Any, example: Example) -> list[str]:
     """Return the names of a call's arguments, in order."""
     given = []
@@ -100,7 +126,8 @@ def capture(
     def make() -> Any:
         # the exporter leaves its own tensors in attributes that a call sets
         its = copied_module(module)
-        return its if method == "forward" else _method(its, method)
+        made = its if method == "forward" else _method(its, method)
+        return _with_named_arguments(made, example)
 
     try:
         if kept.sizes == "fixed":
@@ -198,13 +225,7 @@ def _by_name(its: Any, args: Sequence[Any], dims: Any) -> Any:
             found[parameter.name] = (*found.get(parameter.name, ()), one)
         else:
             found[parameter.name] = one
-    rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD), None)
-    known = {p.name for p in parameters}
-    for name, one in named.items():
-        if name in known or rest is None:
-            found[name] = one
-        else:
-            found.setdefault(rest, {})[name] = one
+    found |= named
     return found
 
 

@@ -126,6 +126,17 @@ class Passes(Heads):
         return self.head(x, False)
 
 
+def quantised(engine: str) -> nn.Module:
+    """A layer whose input is quantised when it runs; `x86` leaves a bit of it free."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = engine
+    try:
+        its = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval()
+        return torch.ao.quantization.quantize_dynamic(its, {nn.Linear}, dtype=torch.qint8)
+    finally:
+        torch.backends.quantized.engine = before
+
+
 # Module and inputs, how it is exported, and after the advice: the module, its inputs, and how.
 X, PICTURE = torch.rand(2, 4), torch.rand(1, 3, 9, 9)
 Asked = tuple[nn.Module, Sequence[Any], str]
@@ -144,6 +155,7 @@ CASES: dict[str, tuple[Asked, Asked]] = {
     "device": ((Elsewhere(), (X,), "any"), (Tries(), (X,), "any")),
     "default": ((Heads(), (X,), "script"), (Passes(), (X,), "script")),
     "value": ((Values(), (X,), "export"), (Values(), (X,), "script")),
+    "engine": ((quantised("x86"), (X,), "any"), (quantised("qnnpack"), (X,), "any")),
     "value, traced": ((Values(), (X,), "trace"), (Values(), (X,), "script")),
 }
 
@@ -154,11 +166,14 @@ def refusal(asked: Asked) -> dict[str, Any] | None:
         export("m", Export(module, [tuple(inputs)], compiled=way))  # type: ignore[arg-type]
     except Refused as error:
         facts = {"kind": error.kind, "said": str(error).splitlines()[0]}
-        return facts | {"code": error.facts.get("code")}
+        return facts | {key: error.facts.get(key) for key in ("code", "engine")}
     return None
 
 
 if __name__ == "__main__":
     prepare()
     for name, (first, then) in CASES.items():
-        print(json.dumps({"case": name, **(refusal(first) or {}), "then": refusal(then)}))
+        torch.backends.quantized.engine = "x86"
+        told = refusal(first) or {}
+        torch.backends.quantized.engine = "qnnpack"
+        print(json.dumps({"case": name, **told, "then": refusal(then)}))

@@ -211,6 +211,12 @@ def test_another_result(run: Export, compiled: str, plain: bool | None, advice: 
     assert advice in text
 
 
+def test_another_result_of_an_engine_that_computes_otherwise(run: Export) -> None:
+    text = refused(run, ExportDiffersError, {**DIFFERS, "engine": "x86"}, compiled="script")
+    assert "set torch.backends.quantized.engine = 'qnnpack' before you quantise: models" in text
+    assert "compute as that engine does, and not as x86" in text
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "told"),
     [

@@ -391,6 +391,15 @@ class Autocast(nn.Module):
         return y.float() + 1
 
 
+class Keywords(nn.Module):
+    """Arguments without names in the signature."""
+
+    def forward(self, x: Tensor, **others: Tensor) -> Tensor:
+        for name in sorted(others):
+            x = x * 2 + others[name]
+        return x
+
+
 def _own(make: type[nn.Module], rows: Callable[[], Any]) -> Architecture:
     return Architecture("own", lambda: make().eval(), rows)
 
@@ -450,5 +459,8 @@ OWN: Mapping[str, Architecture] = {
     "choice": _own(Choice, lambda: [(torch.randn(2, 3),), {"x": torch.randn(2, 3), "low": True}]),
     "autocast": _own(Autocast, lambda: [(torch.randn(2, 8),)]),
     "objects": _own(Objects, lambda: [(torch.randn(n, 4),) for n in (5, 3)]),
+    "keywords": _own(
+        Keywords, lambda: [{"x": torch.randn(3, 4), "b": torch.randn(3, 4), "a": torch.randn(4)}]
+    ),
     "resize": _own(Resize, lambda: [(torch.randn(1, 3, 6, 8),)]),
 }
