@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ class Call:
     gave. torch 2.13 gives the same."""
 
     arguments: tuple[dict[str, Any], ...]
-    expected: list[float]
+    expected: Sequence[float]
 
 
 FLOATS = (tensor(*X), tensor(*Y))
