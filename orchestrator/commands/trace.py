@@ -113,6 +113,7 @@ def _row(traced: TracedApp) -> dict[str, Any]:
                 "operators": len(model.trace.called_operators),
                 "kernel_tags": len(model.trace.kernel_tags),
                 "never_ran": list(model.trace.unrun_operators),
+                "unreachable": list(model.trace.unreachable_operators),
                 "coverage": value_of(_coverage(traced, model)),
                 "uncompared": list(model.uncompared),
                 "flat": list(model.flat),
@@ -138,11 +139,12 @@ def print_traced(traced: TracedApp) -> None:
     )
     for model in traced.models:
         trace = model.trace
-        unrun = trace.unrun_operators
+        unrun, unreachable = trace.unrun_operators, trace.unreachable_operators
         print(
             f"  {trace.model}: {len(trace.called_operators)} operators ran,"
             f" {len(trace.kernel_tags)} kernel tags"
             + (f"; never ran: {', '.join(unrun)}" if unrun else "")
+            + (f"; no input can reach: {', '.join(unreachable)}" if unreachable else "")
         )
         ran = _coverage(traced, model).sum
         if ran.percent < 100:

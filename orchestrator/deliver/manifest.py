@@ -88,6 +88,8 @@ class SelectionFact(_Fact):
     resolved_operators  those that only code calls: they are in the library, and no model can name
                         them; None in manifests from before
     backends            dispatch keys whose kernels count; empty in manifests from before
+    left_out_operators  those that its models name only in calls that no input can reach: they load
+                        without them
     """
 
     operators: Operators
@@ -97,6 +99,7 @@ class SelectionFact(_Fact):
     root_operators: Operators | None = None
     resolved_operators: Operators | None = None
     backends: Keys = ()
+    left_out_operators: Operators = ()
 
     @property
     def digest(self) -> str:
@@ -111,7 +114,8 @@ def selection_digest(fields: Mapping[str, object]) -> str:
     that have shipped report theirs: a field that is added may count only if it is not its default.
     fields: of `SelectionFact`, all of them, and as it has them: sorted, without repetition
     """
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    counted = {k: v for k, v in fields.items() if v or k != "left_out_operators"}
+    text = json.dumps(counted, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

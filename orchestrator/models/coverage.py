@@ -1,7 +1,8 @@
 """Coverage of a model's instructions and branches by its inputs. Pure.
 
 Code that no input can run does not count: code that always ends in an error (a failed assertion),
-since a model that raises one is not traced, and unreachable code.
+since a model that raises one is not traced, and unreachable code, also that of branches that go one
+way in every run (`settled.py`).
 """
 
 from __future__ import annotations
@@ -54,8 +55,28 @@ class Counted:
 
 def counted(listing: Listing) -> Counted:
     """The instructions and ways of a function that inputs can run."""
-    after = [tuple(_after(listing, at)) for at in range(len(listing.names))]
-    doomed = _doomed(listing, after)
+    after = _all_after(listing)
+    reached = _reached(after, _doomed(listing, after))
+    branches = [at for at in reached if listing.names[at] in ("JF", "LOOP")]
+    return Counted(
+        reached,
+        frozenset(at for at in branches if at + 1 in reached and at + 1 in after[at]),
+        frozenset(
+            at for at in branches if listing.jumps[at] in reached and listing.jumps[at] in after[at]
+        ),
+    )
+
+
+def reachable(listing: Listing) -> frozenset[int]:
+    """The instructions of a function that some input may reach, also those that end in an error."""
+    return _reached(_all_after(listing), frozenset())
+
+
+def _all_after(listing: Listing) -> list[tuple[int, ...]]:
+    return [tuple(_after(listing, at)) for at in range(len(listing.names))]
+
+
+def _reached(after: Sequence[Sequence[int]], doomed: frozenset[int]) -> frozenset[int]:
     reached: set[int] = set()
     left = [0] if after else []
     while left:
@@ -63,12 +84,7 @@ def counted(listing: Listing) -> Counted:
         if at not in reached and at not in doomed:
             reached.add(at)
             left += after[at]
-    branches = [at for at in reached if listing.names[at] in ("JF", "LOOP")]
-    return Counted(
-        frozenset(reached),
-        frozenset(at for at in branches if at + 1 in reached),
-        frozenset(at for at in branches if listing.jumps[at] in reached),
-    )
+    return frozenset(reached)
 
 
 def _raises(listing: Listing, at: int) -> bool:
@@ -80,9 +96,10 @@ def _after(listing: Listing, at: int) -> Iterator[int]:
     name, end = listing.names[at], len(listing.names)
     if name == "RET" or _raises(listing, at):
         return
-    if name != "JMP" and at + 1 < end:
+    way = listing.settled.get(at)
+    if name != "JMP" and at + 1 < end and way is not False:
         yield at + 1
-    if at in listing.jumps and 0 <= listing.jumps[at] < end:
+    if at in listing.jumps and 0 <= listing.jumps[at] < end and way is not True:
         yield listing.jumps[at]
 
 
@@ -121,6 +138,9 @@ def coverage_of(recorded: object, listings: Sequence[Listing]) -> Mapping[str, F
     for text, listing in zip(recorded, listings, strict=True):
         if not isinstance(text, str) or len(text) != len(listing.names) or {*text} - _DIGITS:
             raise MisfitCoverageError("it is not of the instructions of a function")
+        reached = reachable(listing)
+        if any(int(digit) & _RAN and at not in reached for at, digit in enumerate(text)):
+            raise MisfitCoverageError("an instruction ran that was taken for unreachable")
         if not is_bundling(listing.method):
             found[listing.qualified] = _coverage(text, listing)
     return {name: found[name] for name in sorted(found)}
@@ -243,6 +263,20 @@ def sites_unrun(
             if name == operator and at in unrun.get(listing.qualified, ())
         )
     )
+
+
+def unreachable_operators(listings: Sequence[Listing]) -> dict[str, tuple[str, ...]]:
+    """Operators that only calls name which no input can reach -> those calls, in the order of the
+    file."""
+    can_run, found = set[str](), dict[str, dict[str, None]]()
+    for listing in listings:
+        reached = reachable(listing)
+        for at, name in listing.operators.items():
+            if at in reached:
+                can_run.add(name)
+            else:
+                found.setdefault(name, {})[_site(listing, at)] = None
+    return {name: tuple(found[name]) for name in sorted(found.keys() - can_run)}
 
 
 def sites_of(listings: Sequence[Listing]) -> dict[str, tuple[str, ...]]:

@@ -7,12 +7,13 @@ not accept gives no listing; missing or damaged debug information gives no lines
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import open_archive
 from orchestrator.models.inert import Value
+from orchestrator.models.settled import settled_branches
 from orchestrator.models.source_lines import DebugReader
 
 
@@ -24,6 +25,7 @@ class Listing:
     jumps      instruction that may jump -> the one that it jumps to
     operators  instruction -> the operator that it calls: `aten::add.Tensor`
     places     instruction -> where the model's own source has it
+    settled    branch that goes one way in every run -> whether its condition holds
     """
 
     qualified: str
@@ -31,6 +33,7 @@ class Listing:
     jumps: Mapping[int, int] = field(default_factory=dict)
     operators: Mapping[int, str] = field(default_factory=dict)
     places: Mapping[int, Place] = field(default_factory=dict)
+    settled: Mapping[int, bool] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -49,6 +52,7 @@ def read_listings(path: Path) -> tuple[Listing, ...]:
 
 def _listings(reader: DebugReader) -> tuple[Listing, ...]:
     code, handles, places = reader.code(), reader.handles(), reader.places_of_handles()
+    settled = settled_branches(code, reader.data())
     found = []
     for number, function in enumerate(code):
         if isinstance(function, int):  # the first entry is the version
@@ -57,7 +61,7 @@ def _listings(reader: DebugReader) -> tuple[Listing, ...]:
         listing = _listing(function, of, places)
         if listing is None:
             return ()
-        found.append(listing)
+        found.append(replace(listing, settled=settled.get(listing.qualified, {})))
     return tuple(found)
 
 

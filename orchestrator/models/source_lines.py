@@ -32,6 +32,7 @@ from orchestrator.models.tensors import Tensors, constants_folder
 from orchestrator.values.operators import OperatorName
 
 _BYTECODE: Final = "bytecode.pkl"
+_DATA: Final = "data.pkl"
 _HANDLES: Final = "mobile_debug_handles.pkl"
 _CALLSTACKS: Final = "callstack_debug_map.pkl"
 _SUFFIX: Final = ".debug_pkl"
@@ -81,7 +82,10 @@ class DebugReader:
         self._archive = archive
         self._steps = Steps(MAX_STEPS)
         # constants of functions are tensors too
-        self._tensors = Tensors(archive.sizes, constants_folder(archive.names))
+        self._tensors = {
+            _BYTECODE: Tensors(archive.sizes, constants_folder(archive.names)),
+            _DATA: Tensors(archive.sizes, _DATA.removesuffix(".pkl") + "/"),
+        }
 
     def places(self, operators: frozenset[OperatorName]) -> Iterator[tuple[OperatorName, Place]]:
         ranges = self._all_ranges()
@@ -97,6 +101,11 @@ class DebugReader:
     def code(self) -> tuple[Value, ...]:
         """The record of functions."""
         return _entries(self._value(_BYTECODE))
+
+    def data(self) -> Value:
+        """The module: its attributes, and the objects that it holds; None where it cannot be
+        read."""
+        return self._value(_DATA)
 
     def handles(self) -> tuple[Value, ...]:
         """The handles of instructions, as the functions are listed; none where it has none."""
@@ -122,7 +131,7 @@ class DebugReader:
             return None
         try:
             data = self._archive.read(record)
-            tensors = self._tensors if record == _BYTECODE else None
+            tensors = self._tensors.get(record)
             return read_pickle(
                 data, record, self._archive.place, tensors=tensors, steps=self._steps
             ).value

@@ -42,6 +42,7 @@ class Offer:
 
     roots, resolved  None if the manifest is older than these fields
     models           sha256 of the models that the library was built for
+    left_out         operators without which it loads a model that cannot reach them
     """
 
     pytorch: str
@@ -56,11 +57,12 @@ class Offer:
     bytecode: tuple[int, int] | None
     archive: tuple[int, int] | None
     models: frozenset[str]
+    left_out: frozenset[OperatorName] = frozenset()
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """Facts about a model.
+    """Facts about a model, as one library needs it: see `Trace.loaded_by`.
 
     classes    custom classes of the objects in it, without their namespaces
     trace      record of what it used when it ran; None without a current one

@@ -92,13 +92,14 @@ def recorded_selection(
 
 
 def traced_selection(trace: Trace) -> Selection:
-    """Selection of what ran, and of every operator that the bytecode names: the loader requires
-    them."""
+    """Selection of what ran, and of every operator that the bytecode names where some input may
+    reach the call: the loader requires them."""
     who = frozenset({trace.model})
     operators = sorted({*trace.root_operators, *trace.called_operators})
     return Selection(
         operators=dict.fromkeys(operators, who),
         root_operators=frozenset(trace.root_operators),
+        left_out=dict.fromkeys(sorted(trace.unreachable_operators), who),
         kernel_dtypes={
             tag: dict.fromkeys(sorted(trace.kernel_tags[tag]), who)
             for tag in sorted(trace.kernel_tags)

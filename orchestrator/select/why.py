@@ -33,14 +33,16 @@ class Explainer:
         always: Iterable[str],
         unrun: Callable[[str, OperatorName], Sequence[str]] = lambda model, operator: (),
         extra: Mapping[str, str] = MappingProxyType({}),
+        unreachable: Callable[[str, OperatorName], Sequence[str]] = lambda model, operator: (),
     ) -> None:
         """unrun: model and operator -> the calls that no input ran, as text; extra: operators that
-        app.yaml adds, each with the reason."""
+        app.yaml adds, each with the reason; unreachable: as unrun, the calls that none can run."""
         self.index = index
         self.selection = selection
         self.walk = walk
         self.always = frozenset(always)
         self.unrun = unrun
+        self.unreachable = unreachable
         self.extra = extra
         # a node or a unit -> the first selected operator that brings it
         self._brought: dict[int, str] = {}
@@ -78,8 +80,7 @@ class Explainer:
 
     def _unrun(self, name: OperatorName, trace: Trace) -> str:
         calls = self.unrun(trace.model, name) if name in trace.root_operators else ()
-        more = f" and {len(calls) - _MOST_CALLS} more" if len(calls) > _MOST_CALLS else ""
-        return f"; not run: {', '.join(calls[:_MOST_CALLS])}{more}" if calls else ""
+        return f"; not run: {_listed(calls)}" if calls else ""
 
     def operators(self, names: Sequence[OperatorName], traces: Sequence[Trace]) -> list[str]:
         """The same for several operators, each with its name; for the first alone, just its
@@ -94,9 +95,7 @@ class Explainer:
     def absent(self, names: Sequence[OperatorName], traces: Sequence[Trace]) -> list[str]:
         """Lines that explain why the variant has none of these operators, and how it would get
         them."""
-        lines = [
-            f"{trace.model}: its bytecode does not name it, and no input ran it" for trace in traces
-        ]
+        lines = [f"{trace.model}: {self._absent(names, trace)}" for trace in traces]
         if self.selection.guarded:
             guarded = ", ".join(sorted(self.selection.guarded))
             lines.append(f"operators that no input ran cannot call it: {guarded}")
@@ -104,8 +103,22 @@ class Explainer:
         others = [one for one in sorted(self.selection.operators) if one.partition(".")[0] in bases]
         if others:
             lines.append(f"other overloads are in it: {', '.join(others)}")
-        lines.append("to have it: an input that runs it, or `extra` in app.yaml")
+        left_out = any({*names}.intersection(trace.unreachable_operators) for trace in traces)
+        lines.append(
+            "to have it: `extra` in app.yaml, or a file of the model that reaches it"
+            if left_out
+            else "to have it: an input that runs it, or `extra` in app.yaml"
+        )
         return lines
+
+    def _absent(self, names: Sequence[OperatorName], trace: Trace) -> str:
+        """Why a trace asks for none of these operators."""
+        left_out = [name for name in names if name in trace.unreachable_operators]
+        if not left_out:
+            return "its bytecode does not name it, and no input ran it"
+        calls = [call for name in left_out for call in self.unreachable(trace.model, name)]
+        where = f": {_listed(calls)}" if calls else ""
+        return f"its bytecode names it, in branches that no input can take{where}"
 
     def unit(self, path: str) -> list[str]:
         """Lines that explain why the variant has a unit; empty if it lacks it."""
@@ -151,6 +164,11 @@ class Explainer:
         owner = self.index.owners[node]
         where = self.index.units[owner].path if owner >= 0 else "a header"
         return f"{readable(self.index.names[node])}  ({where})"
+
+
+def _listed(calls: Sequence[str]) -> str:
+    more = f" and {len(calls) - _MOST_CALLS} more" if len(calls) > _MOST_CALLS else ""
+    return f"{', '.join(calls[:_MOST_CALLS])}{more}"
 
 
 def _request(name: OperatorName, trace: Trace, selection: Selection) -> str:

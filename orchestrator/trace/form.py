@@ -101,6 +101,7 @@ class Lock(_Part):
     """A lock file.
 
     multiply_adds, coverage: none in one that was written before they were recorded
+    unreachable_operators: likewise, and where there are none
     """
 
     format: Literal["1"] = Field(description="a lock file of format 1")
@@ -111,6 +112,7 @@ class Lock(_Part):
     hot_tags: Annotated[list[Tag], AfterValidator(once)]
     multiply_adds: Count | None = None
     unrun_operators: list[Operator]
+    unreachable_operators: Annotated[list[Operator], AfterValidator(once)] = []
     calls: dict[Operator, Count]
     kernel_calls: dict[Tag, dict[Dtype, Count]]
     coverage: dict[Function, CoveragePart] | None = None

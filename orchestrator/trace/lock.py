@@ -96,6 +96,11 @@ def lock_text(trace: Trace) -> str:
         "hot_tags": list(trace.hot_tags),
         **({} if trace.multiply_adds is None else {"multiply_adds": trace.multiply_adds}),
         "unrun_operators": list(trace.unrun_operators),
+        **(
+            {"unreachable_operators": list(trace.unreachable_operators)}
+            if trace.unreachable_operators
+            else {}
+        ),
         "calls": dict(trace.called_operators),
         "kernel_calls": {tag: dict(dtypes) for tag, dtypes in trace.kernel_tags.items()},
         **_coverage_part(trace.coverage),

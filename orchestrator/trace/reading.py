@@ -258,6 +258,7 @@ def _trace(lock: Lock) -> Trace:
         coverage=None
         if lock.coverage is None
         else {name: _covered(part) for name, part in lock.coverage.items()},
+        unreachable_operators=tuple(map(OperatorName.known, lock.unreachable_operators)),
     )
 
 
@@ -277,6 +278,8 @@ def _derived_parts(lock: Lock, trace: Trace) -> Iterator[tuple[tuple[str, ...], 
     called = {*trace.root_operators, *trace.called_operators}
     yield ("selected_operators", "operators"), selected.operators.keys(), called
     yield ("unrun_operators",), lock.unrun_operators, list(trace.unrun_operators)
+    unreachable = [one for one in lock.unreachable_operators if one not in trace.root_operators]
+    yield ("unreachable_operators",), lock.unreachable_operators, unreachable
     dtypes = {tag: sorted(dtypes) for tag, dtypes in trace.kernel_tags.items()}
     yield ("selected_operators", "kernel_metadata"), selected.kernel_metadata, dtypes
     for name, one in (trace.coverage or {}).items():
@@ -287,10 +290,17 @@ def _derived_parts(lock: Lock, trace: Trace) -> Iterator[tuple[tuple[str, ...], 
 
 def check_vocabulary(trace: Trace, known: Vocabulary, text: str, file: str) -> None:
     """Raises TraceUnknownError where a trace names what the runtime does not have."""
-    tags = [("kernel_calls", tag) for tag in trace.kernel_tags if tag not in known.tags]
+    tags: list[tuple[str, ...]] = []
+    tags += [("kernel_calls", tag) for tag in trace.kernel_tags if tag not in known.tags]
     tags += [("hot_tags", tag) for tag in trace.hot_tags if tag not in known.tags]
     operators = sorted({*trace.called_operators, *trace.root_operators} - known.operators)
-    named = [("selected_operators", "operators", name) for name in operators]
+    named: list[tuple[str, ...]] = []
+    named += [("selected_operators", "operators", name) for name in operators]
+    named += [
+        ("unreachable_operators", name)
+        for name in trace.unreachable_operators
+        if name not in known.operators
+    ]
     for paths, what in ((named, "operators"), (tags, "kernel tags")):
         if paths:
             unknown = dict.fromkeys(path[-1] for path in paths)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,14 @@ def trace_from_recording(
     outputs: str,
     scales: Scales,
     coverage: Mapping[str, FunctionCoverage] | None = None,
+    unreachable: Collection[str] = (),
 ) -> Trace:
     """The trace of one model.
 
     recording is the tracer's `trace` object; set-up calls count as calls, because every app makes
     them.  runs is how many it recorded.  outputs is the digest of the recorded runs.  scales
-    decides which kernels are worth making fast.
+    decides which kernels are worth making fast.  unreachable are the operators whose calls no input
+    can reach.
     """
     roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
     counts = _sum_counts(recording["called_operators"], recording["setup_operators"])
@@ -42,7 +44,7 @@ def trace_from_recording(
         app=app,
         model=model,
         identity=identity,
-        root_operators=tuple(sorted(roots)),
+        root_operators=tuple(sorted(roots.difference(unreachable))),
         called_operators={name: called[name] for name in sorted(called)},
         kernel_tags={tag: tags[tag] for tag in sorted(tags)},
         custom_classes=tuple(sorted(recording["custom_classes"])),
@@ -51,6 +53,7 @@ def trace_from_recording(
         multiply_adds=work.multiply_adds,
         outputs=outputs,
         coverage=coverage,
+        unreachable_operators=tuple(sorted(roots.intersection(unreachable))),
     )
 
 

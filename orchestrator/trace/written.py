@@ -89,6 +89,7 @@ _FORM: Final = re.compile(
     + _list("hot_tags", _TAG)
     + f"(?:multiply_adds: (?P<multiply_adds>{_COUNT})\n)?"
     + _list("unrun_operators", _OPERATOR)
+    + f"(?:{_list('unreachable_operators', _OPERATOR)})?"
     + _mapping("calls", _CALL)
     + _mapping("kernel_calls", _KERNEL)
     + f"(?:{_mapping('coverage', _COVERED)})?"
@@ -100,6 +101,14 @@ _FORM: Final = re.compile(
     + r"  kernel_metadata:(?P<kernel_metadata> {}\n|\n(?:    .++\n)++)"
     + _mapping("operators", _SELECTED, "  "),
     re.ASCII,
+)
+_LISTS: Final = (
+    "backends",
+    "hot_tags",
+    "unrun_operators",
+    "unreachable_operators",
+    "build_features",
+    "custom_classes",
 )
 _CALLS, _DTYPE_CALLS, _KERNELS, _FUNCTIONS, _OPERATORS = (
     re.compile(entry, re.ASCII) for entry in (_CALL, _DTYPE_CALL, _KERNEL, _COVERED, _SELECTED)
@@ -113,8 +122,8 @@ def written_trace(text: str) -> Trace | None:
         return None
     lists = {
         name: tuple(map(intern, found[name].replace("- ", "").split()))
-        for name in ("backends", "hot_tags", "unrun_operators", "build_features", "custom_classes")
-        if found[name] != " []\n"
+        for name in _LISTS
+        if found[name] not in (None, " []\n")
     }
     calls = _CALLS.findall(found["calls"])
     called = {intern(name): int(count) for name, count in calls}
@@ -145,6 +154,9 @@ def written_trace(text: str) -> Trace | None:
         multiply_adds=None if found["multiply_adds"] is None else int(found["multiply_adds"]),
         outputs=found["outputs"],
         coverage=coverage,
+        unreachable_operators=tuple(
+            map(OperatorName.known, lists.get("unreachable_operators", ()))
+        ),
     )
     is_one = (
         # no name twice
@@ -156,6 +168,8 @@ def written_trace(text: str) -> Trace | None:
         and max(map(len, selected), default=0) <= LONGEST_OPERATOR
         # what follows from the rest; of a tag with a dtype twice the metadata does not
         and selected == {*trace.root_operators, *called}
+        and not {*trace.root_operators}.intersection(trace.unreachable_operators)
+        and max(map(len, trace.unreachable_operators), default=0) <= LONGEST_OPERATOR
         and lists.get("unrun_operators", ()) == trace.unrun_operators
         and found["kernel_metadata"] == _metadata(trace)
     )

@@ -34,13 +34,15 @@ class Selection:
     classes and build features; each with the names of the models that asked for it.
 
     root_operators are the operators that bytecode names, and those under `extra:` in app.yaml;
-    guarded are those added by the static closure because no input ran them.  `everything` means
-    nothing is left out (all operators).
+    guarded are those added by the static closure because no input ran them; left_out are those that
+    bytecode names in calls that no input can reach, which others may still need.  `everything`
+    means nothing is left out (all operators).
     """
 
     operators: Mapping[OperatorName, Requesters] = field(default_factory=dict)
     root_operators: frozenset[OperatorName] = frozenset()
     guarded: frozenset[OperatorName] = frozenset()
+    left_out: Mapping[OperatorName, Requesters] = field(default_factory=dict)
     kernel_dtypes: Mapping[str, Mapping[str, Requesters]] = field(default_factory=dict)
     custom_classes: Mapping[str, Requesters] = field(default_factory=dict)
     build_features: Mapping[str, Requesters] = field(default_factory=dict)
@@ -56,6 +58,12 @@ class Selection:
             if dtypes
         }
 
+    @property
+    def stubs(self) -> tuple[OperatorName, ...]:
+        """The operators that models may name and must not call: `left_out`, without those that the
+        variant registers for other models."""
+        return tuple(sorted(self.left_out.keys() - self.root_operators))
+
     def merge(self, other: Selection) -> Selection:
         """The union; commutative, associative, idempotent, with `Selection()` as its zero."""
         tags = sorted({*self.kernel_dtypes, *other.kernel_dtypes})
@@ -63,6 +71,7 @@ class Selection:
             operators=_union(self.operators, other.operators),
             root_operators=self.root_operators | other.root_operators,
             guarded=self.guarded | other.guarded,
+            left_out=_union(self.left_out, other.left_out),
             kernel_dtypes={
                 tag: _union(self.kernel_dtypes.get(tag, {}), other.kernel_dtypes.get(tag, {}))
                 for tag in tags

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from orchestrator.values.coverage import FunctionCoverage
 from orchestrator.values.operators import OperatorName
@@ -33,7 +33,8 @@ class TraceIdentity:
 class Trace:
     """One model's trace.
 
-    root_operators    operators that the bytecode names
+    root_operators    operators that the bytecode names where some input may reach the call
+    unreachable_operators  those that it names besides: no input can reach the calls
     called_operators  operators that ran, with the number of calls; set-up calls included
     kernel_tags       kernel tag -> dtype (`Float`) -> number of times
     hot_tags          kernel tags whose work is worth the bytes of fast code
@@ -56,8 +57,16 @@ class Trace:
     outputs: str = ""
     runs: Mapping[str, int] = field(default_factory=dict)
     coverage: Mapping[str, FunctionCoverage] | None = None
+    unreachable_operators: tuple[OperatorName, ...] = ()
 
     @property
     def unrun_operators(self) -> tuple[OperatorName, ...]:
         """Root operators that no input executed: what a guarded selection guards."""
         return tuple(o for o in self.root_operators if o not in self.called_operators)
+
+    def loaded_by(self, left_out: Collection[OperatorName]) -> Trace:
+        """The trace as a library needs it that leaves out these operators: of the others, it must
+        have what the bytecode names, reachable or not, to load the model."""
+        known = tuple(o for o in self.unreachable_operators if o in left_out)
+        roots = {*self.root_operators, *self.unreachable_operators}.difference(known)
+        return replace(self, root_operators=tuple(sorted(roots)), unreachable_operators=known)

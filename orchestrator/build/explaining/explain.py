@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 from orchestrator.build.explaining.size import Bytes
 from orchestrator.build.planning.plan import Variant, plan_variants
-from orchestrator.build.tracing.coverage import unrun_calls
+from orchestrator.build.tracing.coverage import unreachable_calls, unrun_calls
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.build.workshop.traced import with_traces
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.select.why import Explainer, of_selection, overloads
+from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.names import nearest
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.trace import Trace
 
 
 class UnknownSubjectError(OrchestratorError):
@@ -87,6 +89,7 @@ def _explainer(here: Invocation, runtime: Runtime, variant: Variant) -> Explaine
         runtime.facts.always_for(spec.purpose),
         lambda model, operator: _unrun(here, variant, model, operator),
         variant.app.config.extra,
+        lambda model, operator: _unreachable(here, variant, model, operator),
     )
 
 
@@ -94,9 +97,19 @@ def _unrun(
     here: Invocation, variant: Variant, model: str, operator: OperatorName
 ) -> tuple[str, ...]:
     """Sites at which a model calls an operator and its inputs do not reach the call."""
+    return unrun_calls(here, variant.app, *_traced(variant, model), operator)
+
+
+def _unreachable(
+    here: Invocation, variant: Variant, model: str, operator: OperatorName
+) -> tuple[str, ...]:
+    """Sites at which a model calls an operator and no input can reach the call."""
+    return unreachable_calls(here, variant.app, *_traced(variant, model), operator)
+
+
+def _traced(variant: Variant, model: str) -> tuple[ModelConfig, Trace]:
     traced = with_traces(variant.app, variant.traces)
-    declared, trace = next((one, trace) for one, trace in traced if one.name == model)
-    return unrun_calls(here, variant.app, declared, trace, operator)
+    return next((one, trace) for one, trace in traced if one.name == model)
 
 
 def _unknown(runtime: Runtime, subject: str) -> UnknownSubjectError:

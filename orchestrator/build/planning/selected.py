@@ -37,7 +37,7 @@ def selection_unit(
     """The unit by which a library says its selection's digest (`lta_selection_digest`)."""
     # not by the fact, which checks names that are a trace's or the index's, one by one
     digest = selection_digest(_fields(runtime, selection, request))
-    text = render("selection.cpp.j2", digest=digest)
+    text = render("selection.cpp.j2", digest=digest, left_out=selection.stubs)
     return unit_of("selection", text, cache / "selections")
 
 
@@ -52,6 +52,7 @@ def _fields(runtime: Runtime, selection: Selection, request: RegistrationRequest
         "root_operators": _sorted(selection.root_operators),
         "resolved_operators": _sorted(_resolved(runtime, selection, request)),
         "backends": _sorted({*runtime.backends}),
+        "left_out_operators": selection.stubs,
     }
 
 

@@ -340,7 +340,7 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
             seen="; ".join(map(_shown, wrong)),
             hint=_SHIP_AGAIN,
         )
-    roots = frozenset(held.info.root_operators)
+    roots = held.roots
     old = upgraded(runtime.dialect.facts, roots, held.info.archive_version)
     if old or tensor_kinds(held.offer.roots | roots) != tensor_kinds(held.offer.roots):
         raise NoAddonError(
@@ -415,7 +415,7 @@ class _Making:
     def _only_called(self) -> frozenset[OperatorName]:
         """The operators that the model names, and that have kernels in the library but no
         registration, since only code calls them there (0041)."""
-        return frozenset(self.held.info.root_operators) & (self.held.offer.resolved or frozenset())
+        return self.held.roots & (self.held.offer.resolved or frozenset())
 
     def _roots(
         self, operators: tuple[OperatorName, ...], spec: VariantSpec, own: frozenset[int]

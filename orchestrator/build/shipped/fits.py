@@ -150,7 +150,7 @@ class Held:
     """A model compared with one library.
 
     app, config  where the workspace has the model
-    trace        its lock, if it still holds; else `why_not`
+    trace        its lock as the library needs it, if it still holds; else `why_not`
     """
 
     info: ModelInfo
@@ -162,6 +162,12 @@ class Held:
     judged: Judgement
     runtime: KnownRuntime | None
 
+    @property
+    def roots(self) -> frozenset[OperatorName]:
+        """The operators that the library must have to load the model."""
+        known = () if self.trace is None else self.trace.unreachable_operators
+        return frozenset(self.info.root_operators).difference(known)
+
 
 def hold(here: Invocation, model: Path, one: Packaged) -> Held:
     """Compares a model with a library, without running it there. Raises what `fits` raises."""
@@ -171,7 +177,8 @@ def hold(here: Invocation, model: Path, one: Packaged) -> Held:
     offer = _offer(one)
     runtime = fitting._runtime(offer)
     judged = judge(fitting._facts_for(offer), offer, lambda: runtime)
-    return Held(info, known.app, known.config, known.trace, known.why_not, offer, judged, runtime)
+    trace = known.trace and known.trace.loaded_by(offer.left_out)
+    return Held(info, known.app, known.config, trace, known.why_not, offer, judged, runtime)
 
 
 def _read(path: Path) -> tuple[Packaged, ...] | OrchestratorError:
@@ -270,7 +277,7 @@ class _Fitting:
     info: ModelInfo
     known: _Known
     _runtimes: dict[tuple[str, str], KnownRuntime | None] = field(default_factory=dict)
-    _facts: dict[tuple[str, str], ModelFacts] = field(default_factory=dict)
+    _facts: dict[tuple[object, ...], ModelFacts] = field(default_factory=dict)
     _callers: dict[tuple[object, ...], tuple[OperatorName, ...]] = field(default_factory=dict)
 
     def rows(
@@ -357,13 +364,17 @@ class _Fitting:
         return {name: tuple(methods) for name, methods in found.items()}
 
     def _facts_for(self, offer: Offer) -> ModelFacts:
-        key = (offer.pytorch, offer.tree)
+        key = (offer.pytorch, offer.tree, offer.left_out)
         if key not in self._facts:
             self._facts[key] = self._make_facts(offer)
         return self._facts[key]
 
     def _make_facts(self, offer: Offer) -> ModelFacts:
         info, trace = self.info, self.known.trace
+        roots = self._roots
+        if trace is not None:
+            trace = trace.loaded_by(offer.left_out)
+            roots -= {*trace.unreachable_operators}
         # what was traced with this runtime passed them all
         traced = trace is not None and trace.identity.runtime == offer.tree
         faults, unchecked = ((), "") if traced else self._checked(offer)
@@ -371,7 +382,7 @@ class _Fitting:
             sha256=info.sha256,
             bytecode=info.bytecode_version,
             archive=info.archive_version,
-            roots=self._roots,
+            roots=roots,
             classes=frozenset(name.rpartition(".")[2] for name in info.custom_classes),
             trace=trace,
             no_trace=self.known.why_not,
@@ -526,6 +537,7 @@ def _offer(one: Packaged) -> Offer:
         bytecode=manifest.runtime.bytecode,
         archive=manifest.runtime.archive,
         models=frozenset(model.sha256 for model in manifest.models),
+        left_out=frozenset(map(OperatorName.known, selected.left_out_operators)),
     )
 
 

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.traced import read_traces, with_traces
 from orchestrator.load.declared import App
-from orchestrator.models.coverage import methods_covered, sites_unrun
+from orchestrator.models.coverage import (
+    methods_covered,
+    sites_unrun,
+    unreachable_operators,
+)
 from orchestrator.report.coverage import ModelCoverage
 from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.operators import OperatorName
@@ -35,3 +39,13 @@ def unrun_calls(
     if trace.coverage is None or operator not in trace.root_operators:
         return ()
     return sites_unrun(trace.coverage, here.models.listings(app, model), operator)
+
+
+def unreachable_calls(
+    here: Invocation, app: App, model: ModelConfig, trace: Trace, operator: OperatorName
+) -> tuple[str, ...]:
+    """Sites at which a model calls an operator that is left out, since no input can reach any:
+    `forward at net.py:13`."""
+    if operator not in trace.unreachable_operators:
+        return ()
+    return unreachable_operators(here.models.listings(app, model)).get(operator, ())

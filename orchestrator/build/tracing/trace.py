@@ -28,12 +28,17 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_progress import Costs, ProgressSink
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
-from orchestrator.models.coverage import MisfitCoverageError, coverage_of, methods_covered
+from orchestrator.models.coverage import (
+    MisfitCoverageError,
+    coverage_of,
+    methods_covered,
+    unreachable_operators,
+)
 from orchestrator.models.devices import foreign_devices
 from orchestrator.models.listing import Listing
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
-from orchestrator.select.backends import with_upgraders
+from orchestrator.select.backends import upgraded, with_upgraders
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
 from orchestrator.trace.difference import Change
@@ -344,6 +349,7 @@ def _trace_model(
         digest,
         scales(runtime),
         coverage,
+        _unreachable(here, runtime, app, model, listings),
     )
     changes = changes_in_lock(
         app.folder,
@@ -359,6 +365,22 @@ def _trace_model(
     unsteady = uncompared(runs)
     flat = flat_outputs(runs)
     return TracedModel(trace, changes, unsteady, misfits, methods, devices, flat), packed
+
+
+def _unreachable(
+    here: Invocation,
+    runtime: Runtime,
+    app: App,
+    model: ModelConfig,
+    listings: Sequence[Listing],
+) -> Collection[str]:
+    """The operators that a model names only in calls that no input can reach.
+
+    None where the loader puts code of an earlier PyTorch's into the model, which may call any.
+    """
+    info = here.models.info(app, model)
+    old = upgraded(runtime.version, info.root_operators, info.archive_version)
+    return () if old else unreachable_operators(listings)
 
 
 def _identity(here: Invocation, app: App, model: ModelConfig) -> TraceIdentity:

@@ -134,7 +134,11 @@ lta_status fail_with(const c10::Error& error, lta_status fallback) {
     names += between(message, "dtype '", "'");
     return fail(LTA_MISSING_DTYPE, std::move(text), std::move(names));
   }
-  std::string name = between(message, "Could not find schema for ", " but we found");
+  std::string name = between(message, "operator '", "' not selected: ");
+  if (!name.empty()) {
+    return fail(LTA_MISSING_OPERATOR, std::move(text), std::move(name));
+  }
+  name = between(message, "Could not find schema for ", " but we found");
   if (!name.empty()) {
     if (name.back() == '.') { // an operator without an overload name
       name.pop_back();

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "kept_messages.h"
+#include "left_out.h"
 #include "model_checks.h"
 
 namespace lta {
@@ -53,7 +54,16 @@ namespace torch {
 namespace jit {
 namespace mobile {
 
+// One that nothing registers, and that no input of this library's own models reaches: left_out.h.
+inline bool is_only_named(const std::string& name, const c10::OperatorName& operator_name) {
+  return lta::is_left_out(name) && !findOperatorFor(operator_name) &&
+      !c10::Dispatcher::singleton().findSchema(operator_name).has_value();
+}
+
 inline std::function<void(Stack&)> checked_own_operator(const std::string& name) {
+  if (!hasPrimOpsFn(name)) {
+    return [name](Stack&) { lta::left_out(name); };
+  }
   const auto& own = getPrimOpsFn(name); // it stays where it is
   const size_t count = lta::arguments_of_own(name);
   const bool counted = name == "aten::format";
@@ -73,5 +83,6 @@ inline std::function<void(Stack&)> checked_own_operator(const std::string& name)
 #define callBoxed(stack) callBoxed((::lta::expect_arguments(*stack, op->schema()), stack))
 // There, before an output argument is taken off the stack.
 #define is_out() is_out() && (::lta::expect_arguments(stack, 1), true)
-// There, for an operator of the interpreter's own.
+// There, for an operator of the interpreter's own, or one that is left out.
+#define hasPrimOpsFn(name) hasPrimOpsFn(name) || is_only_named(name, opname)
 #define getPrimOpsFn(name) checked_own_operator(name)

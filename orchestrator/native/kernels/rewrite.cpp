@@ -13,6 +13,7 @@
 //   - which Sites take the same in every run but their inputs: they are packed together.
 // What is not understood ends the matter: the method stays as it is.
 #include "module_sites.h"
+#include "../capi/left_out.h"
 #include "../capi/model_memory.h"
 #include "xnnpack_operator.h"
 
@@ -849,6 +850,13 @@ class Method {
     return known_[index] == 1 ? &effects_[index] : nullptr;
   }
 
+  // Whether a call is one that no input reaches, of an operator without a schema.
+  bool is_left_out(size_t at) {
+    const auto index = size_t(code_.instructions_[at].X);
+    return index < code_.op_names_.size() && effect(index) == nullptr &&
+        lta::is_left_out(name_of(index));
+  }
+
   std::string name_of(size_t index) const { return mobile::operator_str(code_.op_names_[index]); }
 
   void find_places() {
@@ -1122,6 +1130,9 @@ class Method {
     Value* named = nullptr;
     switch (inst.op) {
       case jit::OP:
+        if (is_left_out(at)) {
+          return true; // it raises
+        }
         if (!run_operator(at, size_t(inst.X), state)) {
           return false;
         }

@@ -306,3 +306,15 @@ def test_a_fault_is_a_no() -> None:
     trace, plan = the_model()
     model = replace(model_facts(trace), faults=("it crashes",))
     assert judged(model, offer_of(plan)).lacks == (Lack("model", "it crashes", "named"),)
+
+
+def test_a_library_loads_what_names_an_operator_that_it_left_out() -> None:
+    """If the model cannot reach it: `fits` takes the trace as the library needs it."""
+    (trace,) = TRACES["camera"]
+    name = Op("aten::sort")
+    trace = replace(trace, unreachable_operators=(name,))
+    offer = offer_of(plan_of([trace]))
+    assert judged(model_facts(trace), offer).verdict == "by manifest"
+    other = judged(model_facts(trace.loaded_by(())), offer)
+    assert other.verdict == "does not fit"
+    assert [(one.kind, one.name) for one in other.lacks] == [("operator", name)]

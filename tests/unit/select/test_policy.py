@@ -140,3 +140,18 @@ def test_what_an_app_adds_has_its_closure_whatever_the_policy() -> None:
     # registered, as what models name: C++ code looks it up by name
     assert more.root_operators == {"aten::add.Tensor", "aten::linear"}
     assert more.kernel_dtypes["linear_tag"]["*"] == {EXTRA}
+
+
+def test_what_no_input_can_reach_is_left_out() -> None:
+    """By every policy; not where another model, a kernel or app.yaml asks for it."""
+    one = trace(root_operators=("aten::add.Tensor",), unreachable_operators=("aten::linear",))
+    for policy in ("traced", "guarded", "static"):
+        found = select(INDEX, KERNELS, [one], policy)  # type: ignore[arg-type]
+        assert found.left_out == {"aten::linear": M}
+        assert found.stubs == ("aten::linear",)
+        assert "aten::linear" not in found.root_operators
+    # a kernel that ran called it: it is in the library, and its name stays one of a stub
+    assert "aten::linear" in found.operators
+    both = found.merge(select(INDEX, KERNELS, [trace("n")], "traced"))
+    assert (both.left_out, both.stubs) == ({"aten::linear": M}, ())
+    assert with_extra(INDEX, KERNELS, found, [Op("aten::linear")]).stubs == ()

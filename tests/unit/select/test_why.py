@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from core_toy import CONVOLUTION, CORE, FACTS, GUARD, LINEAR, MINIZ, STUBS, make_index, spec
 
@@ -28,9 +31,9 @@ TRACE = Trace(
 SELECTION = select(INDEX, KERNELS, [TRACE], "guarded")
 
 
-def explainer(selection: Selection = SELECTION) -> Explainer:
+def explainer(selection: Selection = SELECTION, **more: Any) -> Explainer:
     walk = Planner(INDEX, FACTS).walk(KERNELS, selection, spec())
-    return Explainer(INDEX, KERNELS, selection, walk, FACTS.always)
+    return Explainer(INDEX, KERNELS, selection, walk, FACTS.always, **more)
 
 
 def test_who_asked_for_an_operator() -> None:
@@ -59,6 +62,24 @@ def test_why_an_operator_is_absent() -> None:
         "other overloads are in it: aten::linear",
         hint,
     ]
+
+
+def test_why_an_operator_is_left_out() -> None:
+    name = Op("aten::sparse_only")
+    trace = replace(TRACE, unreachable_operators=(name,))
+    calls = [f"forward at net.py:{line}" for line in (3, 9)]
+    told = explainer(unreachable=lambda model, operator: calls)
+    lines = told.absent([name], [trace, replace(TRACE, model="other")])
+    assert lines[:2] == [
+        "classifier: its bytecode names it, in branches that no input can take:"
+        " forward at net.py:3, forward at net.py:9",
+        "other: its bytecode does not name it, and no input ran it",
+    ]
+    assert lines[-1] == "to have it: `extra` in app.yaml, or a file of the model that reaches it"
+    # without the file nobody knows where
+    assert explainer().absent([name], [trace])[0] == (
+        "classifier: its bytecode names it, in branches that no input can take"
+    )
 
 
 def test_an_operator_that_only_a_closure_has() -> None:

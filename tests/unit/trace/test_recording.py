@@ -66,6 +66,22 @@ def test_a_root_that_no_input_ran_is_unrun() -> None:
     assert trace.unrun_operators == ("aten::len.t",)
 
 
+def test_a_root_that_no_input_can_reach_is_none() -> None:
+    """What kernels called stays; who asks for it is not the bytecode then."""
+    unreachable = ("aten::len.t", "aten::copy_", "aten::sort")
+    trace = trace_from_recording(
+        "camera", "m", IDENTITY, RECORDING, 2, "digest", SCALES, None, unreachable
+    )
+    assert trace.unreachable_operators == (Op("aten::len.t"),)
+    assert Op("aten::len.t") not in trace.root_operators
+    assert trace.unrun_operators == ()
+    assert Op("aten::copy_") in trace.called_operators
+    # to a library that does not know of it, it is one to load the model with
+    every = trace.loaded_by(())
+    assert (every.root_operators[1], every.unreachable_operators) == (Op("aten::len.t"), ())
+    assert trace.loaded_by([Op("aten::len.t")]) == trace
+
+
 def test_all_tables_are_sorted() -> None:
     trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, 2, "", SCALES)
     tables: list[Iterable[str]] = [trace.called_operators, trace.kernel_tags]

@@ -70,7 +70,10 @@ def require_agreement(text: str) -> bool:
     return found is not None
 
 
-@pytest.mark.parametrize("trace", [TRACE, BARE, replace(BARE, coverage={})])
+LEFT_OUT = replace(TRACE, unreachable_operators=(Op("aten::sin"), Op("aten::sort.stable")))
+
+
+@pytest.mark.parametrize("trace", [TRACE, BARE, replace(BARE, coverage={}), LEFT_OUT])
 def test_what_is_written_is_read(trace: Trace) -> None:
     found = written_trace(lock_text(trace))
     assert found is not None
@@ -82,6 +85,23 @@ def test_committed_locks_are_in_the_form() -> None:
     locks = [*ROOT.glob("apps/*/traces/*.yaml"), *ROOT.glob("tests/golden/traces/**/*.yaml")]
     assert len(locks) > 10
     assert all(require_agreement(path.read_text()) for path in locks)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("- aten::sin\n", "- aten::relu\n"),
+        ("- aten::sin\n", "- aten::sort.stable\n"),
+        ("- aten::sin\n", f"- aten::{'x' * 300}\n"),
+        ("- aten::sin\n", "- sin\n"),
+    ],
+)
+def test_what_a_lock_may_not_say_of_what_is_left_out(old: str, new: str) -> None:
+    text = lock_text(LEFT_OUT)
+    assert text.count(old) == 1
+    assert written_trace(text.replace(old, new)) is None
+    with pytest.raises(TraceDamagedError):
+        parse_lock(text.replace(old, new), "lock")
 
 
 def test_the_yaml_reader_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
