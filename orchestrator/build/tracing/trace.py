@@ -374,13 +374,16 @@ def _unreachable(
     model: ModelConfig,
     listings: Sequence[Listing],
 ) -> Collection[str]:
-    """The operators that a model names only in calls that no input can reach.
+    """The operators that a model names only in calls that no input can reach, without the
+    interpreter's own, which every library has.
 
     None where the loader puts code of an earlier PyTorch's into the model, which may call any.
     """
     info = here.models.info(app, model)
-    old = upgraded(runtime.version, info.root_operators, info.archive_version)
-    return () if old else unreachable_operators(listings)
+    if upgraded(runtime.version, info.root_operators, info.archive_version):
+        return ()
+    own = {name for unit in runtime.index.units for name, _ in unit.promoted}
+    return unreachable_operators(listings).keys() - own
 
 
 def _identity(here: Invocation, app: App, model: ModelConfig) -> TraceIdentity:
