@@ -11,9 +11,18 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    Strict,
+    model_serializer,
+    model_validator,
+)
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import read_text
@@ -89,7 +98,7 @@ class SelectionFact(_Fact):
                         them; None in manifests from before
     backends            dispatch keys whose kernels count; empty in manifests from before
     left_out_operators  those that its models name only in calls that no input can reach: they load
-                        without them
+                        without them; not in the JSON where there are none
     """
 
     operators: Operators
@@ -100,6 +109,13 @@ class SelectionFact(_Fact):
     resolved_operators: Operators | None = None
     backends: Keys = ()
     left_out_operators: Operators = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        if not self.left_out_operators:
+            fields.pop("left_out_operators", None)
+        return fields
 
     @property
     def digest(self) -> str:
@@ -114,8 +130,7 @@ def selection_digest(fields: Mapping[str, object]) -> str:
     that have shipped report theirs: a field that is added may count only if it is not its default.
     fields: of `SelectionFact`, all of them, and as it has them: sorted, without repetition
     """
-    counted = {k: v for k, v in fields.items() if v or k != "left_out_operators"}
-    text = json.dumps(counted, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

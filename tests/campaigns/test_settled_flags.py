@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from torch_python import torch_python
 from orchestrator.errors import Place
 from orchestrator.models.archive import open_archive
 from orchestrator.models.coverage import reachable
+from orchestrator.models.inert import Value
 from orchestrator.models.listing import read_listings
 from orchestrator.models.source_lines import DebugReader
 
@@ -26,6 +28,16 @@ pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 PROGRAM = ROOT / "tests/support/flag_modules.py"
 FIRST = 1000
+
+
+def _loaded(rows: Sequence[Value], constants: Sequence[Value]) -> Iterator[tuple[int, int]]:
+    """Yield the instructions that load the number of a branch, with it."""
+    for at, row in enumerate(rows):
+        match row:
+            case ("LOADC", int(index), _):
+                number = constants[index]
+                if isinstance(number, int) and number >= FIRST:
+                    yield at, number
 
 
 def numbers(path: Path) -> tuple[set[int], set[int]]:
@@ -38,8 +50,7 @@ def numbers(path: Path) -> tuple[set[int], set[int]]:
     for listing, function in zip(listings, code, strict=True):
         match function:
             case (_, (("instructions", tuple(rows)), _, ("constants", tuple(constants)), *_), *_):
-                loads = {at: constants[one[1]] for at, one in enumerate(rows) if one[0] == "LOADC"}
-        found = {at: n for at, n in loads.items() if isinstance(n, int) and n >= FIRST}
+                found = dict(_loaded(rows, constants))
         reached = reachable(listing)
         every |= {*found.values()}
         able |= {number for at, number in found.items() if at in reached}

@@ -129,7 +129,7 @@ class _Writer:
         self.lines += [f"        self.{name} = {value}" for name, value in own.items()]
         own["o0"] = self.pick("None", "torch.zeros(2)")
         self.lines.append(f"        self.register_buffer('o0', {own['o0']})")
-        inside = {}
+        inside = dict[str, str]()
         for number in range(self.source.randint(1, 4)):
             name, of = f"p{number}", self.source.choice([*parts])
             if number and self.source.random() < 0.3:

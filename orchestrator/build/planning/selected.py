@@ -52,7 +52,7 @@ def _fields(runtime: Runtime, selection: Selection, request: RegistrationRequest
         "root_operators": _sorted(selection.root_operators),
         "resolved_operators": _sorted(_resolved(runtime, selection, request)),
         "backends": _sorted({*runtime.backends}),
-        "left_out_operators": selection.stubs,
+        **({"left_out_operators": selection.stubs} if selection.stubs else {}),
     }
 
 

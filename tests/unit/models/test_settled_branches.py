@@ -147,7 +147,9 @@ def test_a_method_of_several_objects_is_followed_for_each() -> None:
     asks = made(ASKS, "__torch__.N.one")
 
     def of(*values: int) -> dict[int, bool]:
-        held = {f"o{n}": thing("__torch__.N", a=value) for n, value in enumerate(values)}
+        held: dict[str, Any] = {
+            f"o{n}": thing("__torch__.N", a=value) for n, value in enumerate(values)
+        }
         found = settled_branches((8, asks), thing(**held))
         return dict(found.get("__torch__.N.one", {}))
 

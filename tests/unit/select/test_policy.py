@@ -15,6 +15,7 @@ from orchestrator.select.policy import (
     traced_selection,
     with_extra,
 )
+from orchestrator.values.config.forms import SelectionPolicy
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.selection import EXTRA, Selection
 from orchestrator.values.trace import Trace, TraceIdentity
@@ -145,8 +146,9 @@ def test_what_an_app_adds_has_its_closure_whatever_the_policy() -> None:
 def test_what_no_input_can_reach_is_left_out() -> None:
     """By every policy; not where another model, a kernel or app.yaml asks for it."""
     one = trace(root_operators=("aten::add.Tensor",), unreachable_operators=("aten::linear",))
-    for policy in ("traced", "guarded", "static"):
-        found = select(INDEX, KERNELS, [one], policy)  # type: ignore[arg-type]
+    policies: tuple[SelectionPolicy, ...] = ("traced", "guarded", "static")
+    for policy in policies:
+        found = select(INDEX, KERNELS, [one], policy)
         assert found.left_out == {"aten::linear": M}
         assert found.stubs == ("aten::linear",)
         assert "aten::linear" not in found.root_operators
