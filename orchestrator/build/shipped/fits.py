@@ -35,7 +35,9 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
     require_types,
 )
+from orchestrator.models.coverage import unreachable_operators
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.models.listing import read_listings
 from orchestrator.models.source_lines import operator_places
 from orchestrator.packagers.contents import Packaged, read_packages, take_library
 from orchestrator.plan.planner import entry_nodes
@@ -352,6 +354,12 @@ class _Fitting:
         return frozenset(self.info.root_operators)
 
     @cached_property
+    def _unreachable(self) -> frozenset[OperatorName]:
+        """The operators that it names only in calls that no input can reach."""
+        found = unreachable_operators(read_listings(self.path))
+        return frozenset(map(OperatorName.known, found))
+
+    @cached_property
     def _places(self) -> Mapping[OperatorName, tuple[Place, ...]]:
         return operator_places(self.path, self.info.root_operators)
 
@@ -371,10 +379,10 @@ class _Fitting:
 
     def _make_facts(self, offer: Offer) -> ModelFacts:
         info, trace = self.info, self.known.trace
-        roots = self._roots
-        if trace is not None:
-            trace = trace.loaded_by(offer.left_out)
-            roots -= {*trace.unreachable_operators}
+        trace = trace and trace.loaded_by(offer.left_out)
+        old = self._upgraded(offer)
+        # also without a trace: a model that was trained again has the same branches
+        only_named = frozenset() if old else offer.left_out & self._unreachable
         # what was traced with this runtime passed them all
         traced = trace is not None and trace.identity.runtime == offer.tree
         faults, unchecked = ((), "") if traced else self._checked(offer)
@@ -382,13 +390,13 @@ class _Fitting:
             sha256=info.sha256,
             bytecode=info.bytecode_version,
             archive=info.archive_version,
-            roots=roots,
+            roots=self._roots - only_named,
             classes=frozenset(name.rpartition(".")[2] for name in info.custom_classes),
             trace=trace,
             no_trace=self.known.why_not,
             faults=faults,
             unchecked=unchecked,
-            upgraded=self._upgraded(offer),
+            upgraded=old,
         )
 
     def _upgraded(self, offer: Offer) -> frozenset[OperatorName]:
