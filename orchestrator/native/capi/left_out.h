@@ -10,7 +10,7 @@
 
 namespace lta {
 
-// name: with its overload, `aten::relu_`. Defined in selection_error.cpp, which every variant links.
+// name: with its overload, `aten::relu_`. Defined in model_checks.cpp, which every variant links.
 bool is_left_out(const std::string& name);
 
 // Raises c10::Error: the name, and that no input should have reached the call.

@@ -1,11 +1,17 @@
-// The error of a damaged model, see model_checks.h; and what is done with models besides.
+// The errors of a damaged model, see model_checks.h, and of a call that no input should have reached,
+// see left_out.h; and what is done with models besides.
 #include "extension.h"
+#include "left_out.h"
 #include "model_checks.h"
 #include "prepare_module.h"
 
+#include <cstring>
 #include <string>
 
 #include <c10/util/Exception.h>
+
+// In the unit that says what was selected (codegen/templates/selection.cpp.j2).
+extern "C" const char lta_left_out_operators[];
 
 namespace lta {
 
@@ -25,6 +31,17 @@ void missing_class(const std::string& name) {
   text += name;
   text += ", which is not in this library";
   throw c10::Error({__func__, "model", 0}, std::move(text));
+}
+
+bool is_left_out(const std::string& name) {
+  return std::strstr(lta_left_out_operators, ('\n' + name + '\n').c_str()) != nullptr;
+}
+
+void left_out(const std::string& name) {
+  std::string text("operator '");
+  text += name;
+  text += "' not selected: no input of the models that this library was built for reaches its call";
+  throw c10::Error({__func__, "selection", 0}, std::move(text));
 }
 
 } // namespace lta

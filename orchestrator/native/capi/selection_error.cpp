@@ -1,27 +1,9 @@
-// The errors of a kernel that was called with a dtype that it does not have, and of a call of an
-// operator that was left out. See selection_error.h and left_out.h.
+// The errors of a kernel that was called with a dtype that it does not have. See selection_error.h.
 #include "selection_error.h"
 
-#include <cstring>
 #include <string>
 
-#include "left_out.h"
-
-// In the unit that says what was selected (codegen/templates/selection.cpp.j2).
-extern "C" const char lta_left_out_operators[];
-
 namespace lta {
-
-bool is_left_out(const std::string& name) {
-  return std::strstr(lta_left_out_operators, ('\n' + name + '\n').c_str()) != nullptr;
-}
-
-void left_out(const std::string& name) {
-  std::string text("operator '");
-  text += name;
-  text += "' not selected: no input of the models that this library was built for reaches its call";
-  throw c10::Error({__func__, "selection", 0}, std::move(text));
-}
 
 void dtype_not_selected(const char* dtype, const char* kernel_tag) {
   std::string text("dtype '");
