@@ -101,7 +101,7 @@ def test_why_coverage_and_fits_say_so(traced: tuple[Path, str]) -> None:
     # what it cannot reach either lacks to no model, also to one without a trace
     for name, lacking in (("plain", []), ("turned", ["aten::sort"])):
         shutil.copy(FLAGS / f"models/{name}.ptl", root / f"{name}.ptl")
-        argv = ("fits", f"{name}.ptl", str(package), "--no-run", "--json")
+        argv = ("fits", f"{name}.ptl", "--in", str(package), "--no-run", "--json")
         found = orchestrator(*argv, cwd=root)
         (row,) = json.loads(found.out)["packages"]
         assert [one["name"] for one in row["lacks"]] == lacking, row
