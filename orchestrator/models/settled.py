@@ -199,7 +199,7 @@ class _State:
 
     @property
     def size(self) -> int:
-        """How many values it has."""
+        """The number of values that it has."""
         return len(self.stack) + len(self.registers)
 
     def copy(self) -> _State:
