@@ -237,11 +237,22 @@ def difference(expected: Any, seen: Any) -> float:
         if expected != seen:
             raise ValueError(f"{str(expected)[:80]}, and now {str(seen)[:80]}")
         return 0.0
-    if "tensor" in expected and "tensor" in seen:
+    if "random" in expected:
+        return difference(_kinds(expected["random"]), _kinds(seen))
+    if "data" in expected.get("tensor", ()) and "tensor" in seen:
         return _of_tensors(expected["tensor"], seen["tensor"])
     if expected.keys() != seen.keys():
         raise ValueError(f"{sorted(expected)}, and now {sorted(seen)}")
     return max((difference(expected[key], seen[key]) for key in expected), default=0.0)
+
+
+def _kinds(value: Any) -> Any:
+    """The value with the dtype and shape of its tensors, without their numbers."""
+    if isinstance(value, list):
+        return [*map(_kinds, value)]
+    if isinstance(value, dict):
+        return {key: _kinds(one) for key, one in value.items() if key != "data"}
+    return value
 
 
 def _of_tensors(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> float:

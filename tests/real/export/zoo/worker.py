@@ -12,6 +12,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import torch
 from architectures import TIMM, TORCHAUDIO, TORCHVISION, TRANSFORMERS, Architecture
 from own import OWN
 
-from orchestrator.export.calls import further, least_times, lite, run
+from orchestrator.export.calls import Call, Invoke, further, least_times, lite, run
 from orchestrator.export.refusal import Refused
 from orchestrator.export.saving import Export, Exported, export, prepare, told
 from orchestrator.export.values import copied, to_json
@@ -75,12 +76,31 @@ def exported(name: str, folder: Path, pytorch: str, measured: bool) -> dict[str,
 
 def given_and_made(made: Exported) -> tuple[list[Any], list[Any]]:
     """Calls, at the sizes of the example and at others, one after the other, as the model runner
-    reads them; and what torch's lite interpreter gives."""
+    reads them; and what torch's lite interpreter gives, as `random` where that depends on the
+    seed."""
     calls = [*made.calls, *(one for one in further(made.calls[:1]) if "random" not in one.kind)]
     taken = [one for one in calls if not run(lite(made.data), one).error]
-    model = lite(made.data)
+    first, second = (
+        [*map(partial(_given, model), taken)] for model in (lite(made.data), _reseeded(made.data))
+    )
     given = [{"method": one.method, "args": [to_json(arg) for arg in one.args]} for one in taken]
-    return given, [to_json(run(model, one).value[0]) for one in taken]
+    pairs = zip(first, second, strict=True)
+    return given, [one if one == other else {"random": one} for one, other in pairs]
+
+
+def _reseeded(data: bytes) -> Invoke:
+    """The model with other random numbers than `run` gives it."""
+    model = lite(data)
+
+    def invoke(method: str, *args: Any) -> Any:
+        torch.manual_seed(11)
+        return model(method, *args)
+
+    return invoke
+
+
+def _given(model: Invoke, call: Call) -> Any:
+    return to_json(run(model, call).value[0])
 
 
 def times(its: Architecture, made: Exported) -> list[float]:
