@@ -869,7 +869,7 @@ lta_status lta_module_run(lta_module* module, const char* method,
     require(arguments != nullptr || count == 0, "the arguments are NULL");
     c10::InferenceMode guard;
     std::vector<IValue> stack;
-    stack.reserve(count + 1);
+    stack.reserve(count + 1 + 16); // and what few methods have more of at once
     for (size_t i = 0; i < count; ++i) {
       require(arguments[i] != nullptr, "an argument is NULL");
       stack.push_back(arguments[i]->value);

@@ -137,17 +137,110 @@ inline void expect_operands(torch::jit::Instruction inst, const torch::jit::mobi
   }
 }
 
+// Carries out instructions from a frame's next one on, up to one that is not among these or whose
+// operands are not there, and returns that one: upstream's switch goes on with it, after the check.
+// Of these each asks for its own operands alone: asking of every instruction what it may need took
+// as long as carrying it out.
+inline torch::jit::Instruction run_ahead(torch::jit::mobile::Frame& frame,
+                                         const torch::jit::mobile::Code& code,
+                                         std::vector<c10::IValue>& stack,
+                                         std::vector<c10::IValue>& registers) {
+  using namespace torch::jit;
+  for (;;) {
+    const Instruction inst = frame.getInstruction();
+    const auto index = size_t(inst.X);
+    switch (inst.op) {
+      case OP:
+        if (index >= code.operators_.size()) {
+          return inst;
+        }
+        code.operators_[index](stack);
+        frame.step();
+        break;
+      case LOAD:
+        if (index - 1 >= registers.size()) {
+          return inst;
+        }
+        stack.push_back(registers[registers.size() - index]);
+        frame.step();
+        break;
+      case MOVE:
+        if (index - 1 >= registers.size()) {
+          return inst;
+        }
+        stack.push_back(std::move(registers[registers.size() - index]));
+        frame.step();
+        break;
+      case STORE:
+        if (index - 1 >= registers.size() || stack.empty()) {
+          return inst;
+        }
+        registers[registers.size() - index] = std::move(stack.back());
+        stack.pop_back();
+        frame.step();
+        break;
+      case DROPR:
+        if (index - 1 >= registers.size()) {
+          return inst;
+        }
+        registers[registers.size() - index] = c10::IValue();
+        frame.step();
+        break;
+      case DROP:
+        if (stack.empty()) {
+          return inst;
+        }
+        stack.pop_back();
+        frame.step();
+        break;
+      case LOADC:
+        if (index >= code.constants_.size()) {
+          return inst;
+        }
+        stack.push_back(code.constants_[index]);
+        frame.step();
+        break;
+      case GET_ATTR: {
+        if (stack.empty() || !stack.back().isObject()) {
+          return inst;
+        }
+        const std::vector<c10::IValue>& slots = stack.back().toObjectRef().slots();
+        if (index >= slots.size() || slots[index].isCapsule()) {
+          return inst;
+        }
+        c10::IValue value = slots[index]; // what it is a slot of may end with the value below
+        stack.back() = std::move(value);
+        frame.step();
+        break;
+      }
+      case JF:
+        if (stack.empty() || !stack.back().isBool()) {
+          return inst;
+        }
+        frame.jump(stack.back().toBool() ? 1 : index);
+        stack.pop_back();
+        break;
+      case JMP:
+        frame.jump(index);
+        break;
+      default:
+        return inst;
+    }
+  }
+}
+
 } // namespace lta
 
 namespace at {
 constexpr bool observes() { return false; }
 } // namespace at
 
-// In InterpreterState::run(), before an instruction is carried out: the check, and that nobody observes
-// operators. The dispatcher is compiled without (PYTORCH_DISABLE_PER_OP_PROFILING), a tracer hooks
-// others, and asking takes a lock at each operator.
-#define isRecordFunctionEnabled() \
-  (::lta::expect_operands(inst, code, stack, registers_.size(), frames_.size()), true)
+// In InterpreterState::run(), before an instruction is carried out: those that can go ahead, then the
+// check, and that nobody observes operators. The dispatcher is compiled without
+// (PYTORCH_DISABLE_PER_OP_PROFILING), a tracer hooks others, and asking takes a lock at each operator.
+#define isRecordFunctionEnabled()                                                       \
+  (inst = ::lta::run_ahead(frame, code, stack, registers_),                             \
+   ::lta::expect_operands(inst, code, stack, registers_.size(), frames_.size()), true)
 #define hasGlobalCallbacks() observes()
 #undef RECORD_EDGE_SCOPE_WITH_DEBUG_HANDLE_AND_INPUTS
 #define RECORD_EDGE_SCOPE_WITH_DEBUG_HANDLE_AND_INPUTS(name, handle, inputs) \
