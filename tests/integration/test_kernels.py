@@ -24,6 +24,7 @@ import yaml
 from driving import call, levels_told, numbers, reaches, tensor, traced_alone
 from memory_program import CHANNELS
 from real import EACH_RUNTIME, orchestrator, workspace_copy
+from shortcut_models import both_ways
 
 from tests import ptl
 
@@ -74,7 +75,9 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         "features": [
             *("activation", "add", "batches", "convolution", "convolution_site", "gemm", "images"),
             *("large_windows", "layer_norm", "linear", "pooling", "pooling_rows", "products"),
-            *("rewrite", "softmax", "transposed", "unary"),
+            *("rewrite", "shortcut_activation", "shortcut_add", "shortcut_layer_norm"),
+            *("shortcut_products", "shortcut_softmax", "shortcuts", "softmax", "transposed"),
+            "unary",
         ],
         "library": "xnnpack",
         "levels": ["avx2"],
@@ -98,6 +101,14 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
 def test_which_kernels_compute(workspace: Path, model: str, function: str, reached: bool) -> None:
     """Modules that were scripted and not frozen: their branches of training are never taken."""
     assert reaches(workspace, "layers", model, function) == reached
+
+
+def test_shortcuts_give_what_operators_give(workspace: Path, tmp_path: Path) -> None:
+    """On each runtime."""
+    told, names = both_ways(workspace / "dist/layers/linux-x86_64", tmp_path, calls=2000)
+    assert {"aten::softmax.int", "aten::layer_norm", "aten::add.Tensor"} <= names
+    assert 0 < told.pop("failed") < 1000
+    assert told == {"different": [], "forked": 0}
 
 
 def test_a_kernel_that_is_larger_than_the_image_is_an_error(workspace: Path) -> None:

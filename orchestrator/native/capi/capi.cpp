@@ -686,6 +686,9 @@ std::unique_ptr<lta_module> load(const Archive& archive) {
     throw;
   }
   require_operators(loaded->module);
+  if (lta::shorten_module) {
+    lta::shorten_module(loaded->module);
+  }
   if (lta::prepare_module) {
     lta::prepare_module(loaded->module);
   }

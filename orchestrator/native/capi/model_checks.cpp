@@ -17,6 +17,7 @@ namespace lta {
 
 __thread size_t record_bytes = 0;
 void (*prepare_module)(torch::jit::mobile::Module&) = nullptr;
+void (*shorten_module)(torch::jit::mobile::Module&) = nullptr;
 Extension* extension = nullptr;
 
 void damaged(const char* what) {

@@ -15,4 +15,7 @@ namespace lta {
 // Defined in model_checks.cpp, which every variant links.
 extern void (*prepare_module)(torch::jit::mobile::Module& module);
 
+// The same before it, set by native/kernels/shortcuts.cpp.
+extern void (*shorten_module)(torch::jit::mobile::Module& module);
+
 } // namespace lta

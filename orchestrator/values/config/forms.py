@@ -40,6 +40,7 @@ KernelPart = Literal[
     "activation",
     "unary",
     "binary",
+    "shortcuts",
 ]
 
 SHA256: Final = r"^[0-9a-f]{64}$"

@@ -226,8 +226,11 @@ def test_features() -> None:
     assert asked_by_operators(both, up, ["gemm"]) == frozenset()
     vectors = asked_by_operators(["aten::matmul"], ["aten::mv", "aten::addmv_"], ["gemm"])
     assert vectors == asked_by_operators(["aten::dot"], [], ["gemm"]) == {"vectors"}
+    short = {"shortcuts", "shortcut_products"}
     products = asked_by_operators(["aten::matmul"], [], parts)
-    assert products == {"products", "linear", "rewrite"}
+    assert products == {"products", "linear", "rewrite", *short}
+    assert asked_by_operators(["aten::view"], [], parts) == {"shortcut_views", "shortcuts"}
+    assert with_beside({"softmax"}) == {"softmax", "shortcut_softmax", "shortcuts"}
     pools = asked_by_operators(["aten::max_pool2d"], [], parts)
     assert pools == {"pooling", "pooling_rows", "images", "rewrite"}
     assert with_beside({"attention"}) == {"attention", "attention_rows", "vectors"}
