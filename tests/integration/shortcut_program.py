@@ -182,10 +182,11 @@ class Draw:
             factor = self.rng.choice([n for n in range(1, left + 1) if left % n == 0])
             shape.append(factor)
             left //= factor
-        shape.append(left)
-        if self.rng.random() < 0.4:
+        if left > 1 or self.rng.random() < 0.7:
+            shape.append(left)
+        if shape and self.rng.random() < 0.4:
             shape[self.rng.randrange(len(shape))] = -1
-        if self.rng.random() < 0.1:
+        if shape and self.rng.random() < 0.1:
             shape[self.rng.randrange(len(shape))] = self.rng.choice((0, -1, -2, 3))
         return shape
 
