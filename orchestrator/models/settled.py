@@ -27,6 +27,8 @@ from orchestrator.models.inert import Call, Global, Pairs, Value
 MOST_STEPS: Final = 5_000_000
 # Objects of one class for which its methods are followed one by one.
 _MOST_OBJECTS: Final = 32
+# Characters of a text; of longer ones nothing is asked, since that costs time by their length.
+_LONGEST_TEXT: Final = 10_000
 _SETSTATE: Final = "__setstate__"
 _CUSTOM: Final = "__torch__.torch.classes."
 _INT64: Final = range(-(2**63), 2**63)
@@ -245,6 +247,8 @@ def _same(one: Value, other: Value) -> bool:
         return True
     if type(one) is not type(other) or not isinstance(one, bool | int | float | str):
         return False
+    if isinstance(one, str) and len(one) > _LONGEST_TEXT:
+        return False
     # 0.0 and -0.0 are equal, and not the same; a NaN is never equal
     return repr(one) == repr(other) if isinstance(one, float) else one == other
 
@@ -294,14 +298,14 @@ class _Flow:
             while True:
                 self._spend(_values_of(rows[at]))
                 next_ones = self._after(function, at, state, ways)
+                if not all(0 <= one < len(rows) for one in next_ones):
+                    raise _Unknown
                 if len(next_ones) == 1 and next_ones[0] not in leaders:
                     at = next_ones[0]
                     continue
                 break
             for target in next_ones:
                 self._spend(state.size)
-                if not 0 <= target < len(rows):
-                    raise _Unknown
                 if target not in states:
                     states[target] = state.copy()
                     waiting.append(target)
@@ -420,8 +424,11 @@ class _Flow:
 
     def _call_method(self, method: Value, taken: Sequence[Value], state: _State) -> None:
         target = taken[0] if taken else _ANY
-        known = isinstance(target, Call) and (
-            f"{target.function.qualified}.{method}" in self._functions
+        known = (
+            isinstance(target, Call)
+            and isinstance(method, str)
+            and len(method) <= _LONGEST_TEXT
+            and f"{target.function.qualified}.{method}" in self._functions
         )
         if not known:
             self._escape(taken[1:])
@@ -470,8 +477,9 @@ def _evaluated(evaluate: Callable[..., Any], taken: Sequence[Value]) -> Value:
     if any(value is _ANY for value in taken):
         return _ANY
     found: Value = evaluate(*taken)
-    too_large = isinstance(found, int) and found not in _INT64
-    return _ANY if too_large else found
+    if isinstance(found, int):
+        return found if found in _INT64 else _ANY
+    return _ANY if isinstance(found, str) and len(found) > _LONGEST_TEXT else found
 
 
 def _is_none(one: Value, other: Value) -> Value:
@@ -492,6 +500,18 @@ def _on(kind: type, function: Callable[..., Any]) -> Callable[..., Any]:
     return of_kind
 
 
+def _on_bytes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of texts as PyTorch has them, which are bytes."""
+
+    def of_texts(*texts: Value) -> Value:
+        if not all(isinstance(one, str) and len(one) <= _LONGEST_TEXT for one in texts):
+            return _ANY
+        found = function(*(str(one).encode("utf-8", "surrogateescape") for one in texts))
+        return found.decode("utf-8", "surrogateescape") if isinstance(found, bytes) else found
+
+    return of_texts
+
+
 _COMPARED: Final[Mapping[str, Callable[..., Any]]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
@@ -500,14 +520,15 @@ _COMPARED: Final[Mapping[str, Callable[..., Any]]] = {
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
 }
-_KINDS: Final[Mapping[str, type]] = {"int": int, "float": float, "str": str, "bool": bool}
+_NUMBERS: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool}
 # Operator -> how many values it takes, and what it gives for known ones.
 _EVALUATED: Final[Mapping[str, tuple[int, Callable[..., Any]]]] = {
     **{
         f"aten::{name}.{short}": (2, _on(kind, function))
         for name, function in _COMPARED.items()
-        for short, kind in _KINDS.items()
+        for short, kind in _NUMBERS.items()
     },
+    **{f"aten::{name}.str": (2, _on_bytes(function)) for name, function in _COMPARED.items()},
     "aten::__is__": (2, _is_none),
     "aten::__isnot__": (2, _is_not_none),
     "aten::__not__": (1, _on(bool, lambda a: not a)),
@@ -519,11 +540,11 @@ _EVALUATED: Final[Mapping[str, tuple[int, Callable[..., Any]]]] = {
     "aten::add.int": (2, _on(int, lambda a, b: a + b)),
     "aten::sub.int": (2, _on(int, lambda a, b: a - b)),
     "aten::mul.int": (2, _on(int, lambda a, b: a * b)),
-    "aten::add.str": (2, _on(str, lambda a, b: a + b)),
-    "aten::len.str": (1, _on(str, len)),
+    "aten::add.str": (2, _on_bytes(lambda a, b: a + b)),
+    "aten::len.str": (1, _on_bytes(len)),
     "prim::unchecked_cast": (1, lambda a: a),
 }
-_TYPES: Final[Mapping[str, type]] = {**_KINDS, "NoneType": type(None)}
+_TYPES: Final[Mapping[str, type]] = {**_NUMBERS, "str": str, "NoneType": type(None)}
 
 
 def _is_instance(value: Value, types: Sequence[str]) -> Value:

@@ -28,8 +28,12 @@ OPERATORS = (
     ("aten::__not__", "", 1),
     ("aten::eq", "float", 2),
     ("aten::lt", "int", -1),
+    ("aten::len", "str", 1),
+    ("aten::lt", "str", 2),
+    ("aten::add", "str", 2),
 )
-EQ, NE, RELU, IS, ANY_ONE, APPEND, MAX, CLEAR, ADD, NOT, EQ_FLOAT, LT = range(len(OPERATORS))
+EQ, NE, RELU, IS, ANY_ONE, APPEND, MAX, CLEAR, ADD, NOT, EQ_FLOAT, LT = range(12)
+LEN_TEXT, LT_TEXT, ADD_TEXT = range(12, len(OPERATORS))
 CONSTANTS: tuple[Value, ...] = (12, "zeros", None, True, 1.0)
 TWELVE, ZEROS, NONE, TRUE, ONE = range(len(CONSTANTS))
 TYPES = ("int", "str", "NoneType", "Tensor")
@@ -219,6 +223,39 @@ def test_conditions_that_are_known(condition: str, held: bool) -> None:
 def test_conditions_that_are_not_known(condition: str) -> None:
     data = thing(a=12, b="zeros", c=None, d=[], e=2**62)
     assert ways(f"{condition}; JF 2; LOAD 2; RET", data) == {}
+
+
+@pytest.mark.parametrize(
+    ("texts", "condition", "held"),
+    [
+        # PyTorch counts and compares bytes; those that are not UTF-8 are surrogates here
+        (["\u00e9" * 6], f"OP {LEN_TEXT}; LOADC {TWELVE}; OP {EQ}", True),
+        (["\udcff", "\uffff"], f"OP {LT_TEXT}", False),
+        (["\u00e9", "z"], f"OP {LT_TEXT}", False),
+        (["\udcc3", "\udca9", "\u00e9"], f"OP {ADD_TEXT}; LOAD 1; GET_ATTR 2; OP {NE}", False),
+    ],
+)
+def test_texts_are_bytes(texts: list[str], condition: str, held: bool) -> None:
+    data = thing(**{f"a{number}": text for number, text in enumerate(texts)})
+    loads = "".join(load(number) for number in range(min(len(texts), 2)))
+    at = len(rows(loads + condition))
+    assert ways(f"{loads}{condition}; JF 2; LOAD 2; RET", data) == {at: held}
+
+
+def test_long_texts_are_not_asked() -> None:
+    text = "ab" * 10_000
+    asks = f"{load(0)}{load(1)}OP {NE}; JF 2; LOAD 2; RET"
+    assert ways(asks, thing(a=text, b="ab" * 10_000)) == {}
+    # twice as long each time
+    doubled = load(0) + f"STORE 3; LOAD 3; LOAD 3; OP {ADD_TEXT}; " * 60
+    assert ways(f"{doubled}LOADC {TRUE}; JF 2; LOAD 2; RET", thing(a="ab")) == {
+        len(rows(f"{doubled}LOADC {TRUE}")): True
+    }
+
+
+@pytest.mark.parametrize("text", ["LOAD 1", f"LOADC {TRUE}; JF 1", "JMP -9"])
+def test_code_that_goes_on_behind_its_end_settles_nothing(text: str) -> None:
+    assert ways(text, thing(a=12)) == {}
 
 
 def test_ways_that_meet_keep_what_both_know() -> None:
