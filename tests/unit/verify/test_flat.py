@@ -51,6 +51,7 @@ def result(*outputs: dict[str, Any] | None, method: str = "forward") -> dict[str
         ([None], None),
         ([{"none": True}, {"double": 0.0}], None),
         ([{"tensor": {"dtype": "float32", "shape": [2], "unsteady": True}}], None),
+        ([{"tensor": {"dtype": "quint4x2", "shape": [2], "data": "AA=="}}], None),
     ],
 )
 def test_one_output(outputs: list[dict[str, Any]], flat: str | None) -> None:
