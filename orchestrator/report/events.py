@@ -175,7 +175,8 @@ def critical_path(events: Iterable[Event]) -> tuple[Event, ...]:
     while actions:
         last = max(actions, key=lambda one: (one.at, one.name))
         found.append(last)
-        actions = [one for one in actions if one.at <= last.at - (last.seconds or 0)]
+        begun = last.at - (last.seconds or 0)
+        actions = [one for one in actions if one is not last and one.at <= begun]
     return tuple(reversed(found))
 
 

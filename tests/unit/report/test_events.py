@@ -94,6 +94,8 @@ def test_what_a_build_waited_for() -> None:
     ]
     assert [one.name for one in critical_path(actions)] == ["b.cpp", "link"]
     assert critical_path([]) == ()
+    at_once = Event("action", 1.0, "a.cpp", 0.0)
+    assert critical_path([at_once]) == (at_once,)
 
 
 def test_the_last_build() -> None:
