@@ -45,7 +45,7 @@ def page(
     libraries = libraries_of(found)
     script = "\n".join((_text(_LAYOUT), _text("page.js")))
     assert "</script" not in script, "it would end where the element does"
-    return _template().render(
+    made = _template().render(
         libraries=libraries,
         by_key={(one.app, one.abi): one for one in libraries},
         apps=sorted({one.app for one in libraries}),
@@ -64,6 +64,8 @@ def page(
         digest=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
         licence=" ".join(_text("d3-hierarchy.LICENSE.txt").split()),
     )
+    # a model's names may have bytes that are not UTF-8
+    return made.encode("utf-8", "backslashreplace").decode()
 
 
 @cache

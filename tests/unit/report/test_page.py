@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from orchestrator.report.page.document import page
 from orchestrator.report.page.history import lines_of
 from orchestrator.report.page.timeline import timeline
 from orchestrator.report.page.views import libraries_of, shared_by
+from orchestrator.size.attribution import Asked
 
 FILES = Path(orchestrator.report.page.__file__).parent / "files"
 # The file of the package d3-hierarchy 3.1.2 at npm: dist/d3-hierarchy.min.js.
@@ -52,6 +54,16 @@ class Read(HTMLParser):
 
     def all(self, tag: str) -> list[Mapping[str, str]]:
         return [attributes for name, attributes in self.found if name == tag]
+
+
+def test_names_that_are_not_utf8_are_written_as_they_are_escaped() -> None:
+    """As sizes have them that a model's own bytes went into."""
+    one = library("camera", "linux-x86_64")
+    name = next(iter(one.asked))
+    asked = {**one.asked, name: Asked({"net\udcff": ()})}
+    text = page([replace(one, asked=asked)], {}, (), ())
+    assert "net\\udcff" in text
+    assert text.encode()
 
 
 def test_names_stay_text() -> None:
