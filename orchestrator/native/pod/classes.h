@@ -958,6 +958,10 @@ inline Tensor from_blob(void* data, IntArrayRef sizes, TensorOptions options = {
 }
 inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
                         TensorOptions options = {}) {
+  if (strides.size() != sizes.size()) {
+    throw c10::Error("from_blob: " + std::to_string(strides.size()) + " strides for " +
+                     std::to_string(sizes.size()) + " dimensions");
+  }
   return c10::lite::borrowed(data, sizes, strides.data(), {}, options.scalar_type());
 }
 /* `deleter(data)` is called once, when nothing needs the memory any more, on any thread. */

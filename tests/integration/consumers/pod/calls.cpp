@@ -55,6 +55,8 @@ void tensors() {
   CHECK(blob[1][2].item<double>() == 7);
 
   const at::Tensor turned = torch::from_blob(memory.data(), {3, 2}, {1, 3}, at::kFloat);
+  CHECK(TOLD(torch::from_blob(memory.data(), {3, 2}, {1}, at::kFloat)) ==
+        "from_blob: 1 strides for 2 dimensions");
   CHECK(!turned.is_contiguous() && turned.contiguous().data_ptr<float>()[1] == 4);
   CHECK(turned.reshape({6})[1].item<int>() == 4 && blob.view({3, -1})[2][1].item<int64_t>() == 7);
   CHECK(blob.clone().data_ptr() != blob.data_ptr() && blob.cpu().data_ptr() == blob.data_ptr());
