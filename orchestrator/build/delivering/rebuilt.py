@@ -44,8 +44,8 @@ def rebuilt(here: Invocation, labels: Sequence[VariantLabel], view: View) -> tup
     """Build the variants once more, and compare each with what is delivered: its files, and the
     packages that this build made too.
 
-    Sources are the fetched ones; all else is made anew, in an empty cache and in other folders,
-    which are removed afterwards. Raises what a build raises.
+    All is made anew, fetched sources too, in an empty cache and in other folders, which are removed
+    afterwards. Raises what a build raises.
     """
     with _folders(here.context) as context:
         again = load(context, here.log)
@@ -94,14 +94,11 @@ def _digests(dist: Path, folder: str) -> dict[str, str]:
 
 @contextmanager
 def _folders(context: Context) -> Iterator[Context]:
-    """Yield the context of a build whose folders are new, with the sources that were fetched."""
+    """Yield the context of a build whose folders are new."""
     ensure_folder(context.state, "state")
     folder = Path(tempfile.mkdtemp(prefix="rebuild-", dir=context.state))
     try:
         cache = ensure_folder(folder / "cache", "cache")
-        (cache / "sources").mkdir()
-        for tree in sorted((context.cache / "sources").iterdir()):
-            (cache / "sources" / tree.name).symlink_to(tree, target_is_directory=True)
         state = ensure_folder(folder / "state", "state")
         yield replace(
             context, cache=cache, state=state, dist=ensure_folder(folder / "dist", "dist")

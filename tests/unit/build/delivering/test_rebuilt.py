@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from orchestrator.build.delivering import rebuilt as module
 from orchestrator.build.delivering.rebuilt import (
     RebuildDiffersError,
     Rebuilt,
     compared,
+    rebuilt,
     require_same,
 )
+from orchestrator.context import Context
 from orchestrator.values.labels import VariantLabel
 
 CAMERA = VariantLabel("camera", "linux-x86_64")
@@ -71,3 +76,25 @@ def test_not_every_file_is_named() -> None:
     with pytest.raises(RebuildDiffersError) as caught:
         require_same(Rebuilt(CAMERA, 0, names))
     assert f"seen:     {', '.join(names[:10])}, and 2 more\n" in caught.value.render()
+
+
+def test_a_second_build_has_empty_folders_that_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Context(tmp_path, tmp_path / "cache", tmp_path / "state", tmp_path / "dist", {})
+    seen = list[Context]()
+
+    def load(context: Context, log: object) -> None:
+        seen.append(context)
+        folders = (context.cache, context.state, context.dist)
+        assert all(folder.is_dir() and folder.is_relative_to(own.state) for folder in folders)
+        assert not [*context.cache.glob("[!.]*"), *context.dist.glob("[!.]*")]
+        raise RebuildDiffersError("it ends here")
+
+    monkeypatch.setattr(module, "load", load)
+    here: Any = SimpleNamespace(context=own, log=print)
+    view: Any = None
+    with pytest.raises(RebuildDiffersError, match="it ends here"):
+        rebuilt(here, [CAMERA], view)
+    assert len(seen) == 1
+    assert not [*own.state.glob("rebuild-*")]
