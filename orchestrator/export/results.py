@@ -39,8 +39,12 @@ def as_in_python(
     around._register_attribute("its", module._c._type(), module._c)
     around._register_attribute("training", torch._C.BoolType.get(), False)
     made = torch.jit._recursive.wrap_cpp_module(around)
-    for text in source:
-        made.define(text)
+    try:
+        for text in source:
+            made.define(text)
+    except RuntimeError:
+        # of a type or a default that TorchScript has no text for
+        return module, []
     return made, list(_notes(parts))
 
 
@@ -66,11 +70,18 @@ def _source(module: Any, method: str, part: int | None) -> str:
     arguments = module._c._get_method(method).schema.arguments[1:]
     given = ", ".join(
         f"{one.name}: {one.type.annotation_str}"
-        f"{f' = {one.default_value!r}' if one.has_default_value() else ''}"
+        f"{f' = {_default(one.default_value)}' if one.has_default_value() else ''}"
         for one in arguments
     )
     call = f"self.its.{method}({', '.join(one.name for one in arguments)})"
     return f"def {method}(self, {given}):\n    return {call}{'' if part is None else f'[{part}]'}\n"
+
+
+def _default(value: Any) -> str:
+    """An argument's default as TorchScript's compiler reads it."""
+    if isinstance(value, float):
+        return f"float('{value}')"
+    return f"torch.{value!r}" if isinstance(value, torch.device) else repr(value)
 
 
 def _notes(parts: dict[str, int | None]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,21 @@ class Counter(nn.Module):
         self.last = x * 1.0
         self.count.add_(x)
         return self.count * 2, before
+
+
+class Part(nn.Module):
+    """A branch, and a tuple under TorchScript of which Python gives a part, as detectors do."""
+
+    def forward(self, x: Tensor, most: float = math.inf) -> tuple[Tensor, Tensor]:
+        if bool(x.sum() < most) and bool(x.sum() < 10):
+            x = x * 2
+        if torch.jit.is_scripting():
+            return x, x.sum()
+        return self._given(x)
+
+    @torch.jit.unused
+    def _given(self, x: Tensor) -> Any:
+        return x
 
 
 class Swap(nn.Module):
@@ -458,6 +474,7 @@ OWN: Mapping[str, Architecture] = {
     "root": _own(Root, lambda: [(torch.randn(2, 5),)]),
     "choice": _own(Choice, lambda: [(torch.randn(2, 3),), {"x": torch.randn(2, 3), "low": True}]),
     "autocast": _own(Autocast, lambda: [(torch.randn(2, 8),)]),
+    "part": _own(Part, lambda: [(torch.full((3,), v),) for v in (1.0, 90.0)]),
     "objects": _own(Objects, lambda: [(torch.randn(n, 4),) for n in (5, 3)]),
     "keywords": _own(
         Keywords, lambda: [{"x": torch.randn(3, 4), "b": torch.randn(3, 4), "a": torch.randn(4)}]
