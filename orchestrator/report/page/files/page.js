@@ -131,7 +131,7 @@
   }
 
   function follow() {
-    const asked = decodeURIComponent(location.hash.slice(1));
+    const asked = location.hash.slice(1);
     if ([...select.options].some((one) => one.value === asked)) { select.value = asked; draw(); find("#inside").scrollIntoView(); }
   }
 
