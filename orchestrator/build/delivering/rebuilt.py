@@ -13,6 +13,7 @@ from typing import Final
 
 from orchestrator.build.delivering.build import build
 from orchestrator.build.executing.execute import View
+from orchestrator.build.workshop.fetch import FETCHED
 from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError, visible
@@ -44,8 +45,8 @@ def rebuilt(here: Invocation, labels: Sequence[VariantLabel], view: View) -> tup
     """Build the variants once more, and compare each with what is delivered: its files, and the
     packages that this build made too.
 
-    All is made anew, fetched sources too, in an empty cache and in other folders, which are removed
-    afterwards. Raises what a build raises.
+    Of the cache, only the trees that were fetched are used. All else is made anew, in an empty one
+    and in other folders, which are removed afterwards. Raises what a build raises.
     """
     with _folders(here.context) as context:
         again = load(context, here.log)
@@ -94,11 +95,14 @@ def _digests(dist: Path, folder: str) -> dict[str, str]:
 
 @contextmanager
 def _folders(context: Context) -> Iterator[Context]:
-    """Yield the context of a build whose folders are new."""
+    """Yield the context of a build whose folders are new, with the trees that were fetched."""
     ensure_folder(context.state, "state")
     folder = Path(tempfile.mkdtemp(prefix="rebuild-", dir=context.state))
     try:
         cache = ensure_folder(folder / "cache", "cache")
+        (cache / FETCHED).mkdir()
+        for tree in sorted((context.cache / FETCHED).glob("*")):
+            (cache / FETCHED / tree.name).symlink_to(tree, target_is_directory=True)
         state = ensure_folder(folder / "state", "state")
         yield replace(
             context, cache=cache, state=state, dist=ensure_folder(folder / "dist", "dist")

@@ -50,6 +50,10 @@ Progress = Callable[[str], None]
 _Identity = tuple[Path, str, TreeRules]
 
 
+# Folder of the cache with the trees that were fetched and verified.
+FETCHED: Final = "runtime"
+
+
 class RuntimeUnavailableError(OrchestratorError):
     """None of the pinned sources of a tree is available on this machine."""
 
@@ -213,7 +217,7 @@ def read_marker(tree: Path) -> Marker | None:
 
 def tree_folder(cache: Path, name: str, tree: str) -> Path:
     """Path of a source tree in the cache: by its name and the start of its digest."""
-    return cache / "runtime" / f"{name}-{tree[:12]}"
+    return cache / FETCHED / f"{name}-{tree[:12]}"
 
 
 def is_fetched(cache: Path, name: str, tree: str) -> bool:
@@ -281,7 +285,7 @@ def _fetch(
 
     hashed: the trees that were verified before, which are not hashed again; these are added
     """
-    lock = context.cache / "runtime" / ".lock"
+    lock = context.cache / FETCHED / ".lock"
     with (
         file_lock(
             lock,

@@ -78,17 +78,23 @@ def test_not_every_file_is_named() -> None:
     assert f"seen:     {', '.join(names[:10])}, and 2 more\n" in caught.value.render()
 
 
-def test_a_second_build_has_empty_folders_that_are_removed(
+def test_a_second_build_has_folders_of_its_own_that_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Context(tmp_path, tmp_path / "cache", tmp_path / "state", tmp_path / "dist", {})
+    tree = own.cache / "runtime/2.6.0-abc/file"
+    tree.parent.mkdir(parents=True)
+    tree.touch()
+    (own.cache / "objects").mkdir()
     seen = list[Context]()
 
     def load(context: Context, log: object) -> None:
         seen.append(context)
         folders = (context.cache, context.state, context.dist)
         assert all(folder.is_dir() and folder.is_relative_to(own.state) for folder in folders)
-        assert not [*context.cache.glob("[!.]*"), *context.dist.glob("[!.]*")]
+        assert not [*context.dist.glob("[!.]*")]
+        assert [one.name for one in context.cache.glob("[!.]*")] == ["runtime"]
+        assert (context.cache / "runtime/2.6.0-abc/file").is_file()
         raise RebuildDiffersError("it ends here")
 
     monkeypatch.setattr(module, "load", load)
@@ -98,3 +104,4 @@ def test_a_second_build_has_empty_folders_that_are_removed(
         rebuilt(here, [CAMERA], view)
     assert len(seen) == 1
     assert not [*own.state.glob("rebuild-*")]
+    assert tree.is_file()
