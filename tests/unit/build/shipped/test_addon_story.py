@@ -166,7 +166,8 @@ def held(
         place=Place("apps/inker/app.yaml"),
         places=SimpleNamespace(key=lambda path: Place("apps/inker/app.yaml", 8, 1)),
     )
-    trace: Any = SimpleNamespace(identity=SimpleNamespace(runtime=runtime))
+    identity = SimpleNamespace(runtime=runtime)
+    trace: Any = SimpleNamespace(identity=identity, unreachable_operators=())
     known: Any = SimpleNamespace(
         operators=frozenset({Op("aten::hardswish"), Op("aten::zero_")}),
         dialect=DIALECT,
