@@ -55,7 +55,7 @@ class Library:
         for name in ("tensor_borrow", "none", "int", "double", "bool", "list", "string"):
             getattr(self.lib, f"lta_{name}").restype = ctypes.c_void_p
         self.lib.lta_last_error.restype = ctypes.c_char_p
-        maps = (line.split() for line in Path("/proc/self/maps").read_text().splitlines())
+        maps = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines())
         base = min(int(one[0].split("-")[0], 16) for one in maps if one[-1] == path)
         self.hook = ctypes.c_void_p.from_address(base + place)
         self.shorten = self.hook.value

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 from golden_files import Golden
+from ios_toy import toolchain
 from real import ROOT
 from test_calls import taking
 from test_java_pytorch import segments
 from zig_tool import zig
 
+from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers.xcframework import pod_headers
 
 pytestmark = pytest.mark.real
@@ -96,11 +99,13 @@ def test_a_demo_runs_as_it_is(
         golden(GOLDEN / f"pod/{demo}.txt", done.stdout)
 
 
-@pytest.mark.parametrize("target", ["aarch64-ios.15.0", "aarch64-ios.15.0-simulator"])
-def test_programs_compile_for_the_phone(target: str, headers: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("abi", ["ios-arm64", "ios-simulator-arm64"])
+def test_programs_compile_for_the_phone(abi: str, headers: Path, tmp_path: Path) -> None:
+    tools = toolchain(abi, tmp_path / "tools")
+    env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
     for program in ("calls", "demos"):
-        flags = (*FLAGS, "-target", target, f"-I{headers}")
-        zig("c++", *flags, "-c", PROGRAMS / f"{program}.cpp", "-o", tmp_path / f"{program}.o")
+        files = ("-c", PROGRAMS / f"{program}.cpp", "-o", tmp_path / f"{program}.o")
+        subprocess.run([tools.cxx, *FLAGS, f"-I{headers}", *files], env=env, check=True)
 
 
 def test_an_operator_that_is_not_there_does_not_compile(headers: Path, tmp_path: Path) -> None:
