@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from driving import call, levels_told, numbers, reaches, tensor, traced_alone
+from driving import call, levels_told, numbers, reaches, tensor, traced_alone, verdicts
 from memory_program import CHANNELS
 from real import EACH_RUNTIME, orchestrator, workspace_copy
 from shortcut_models import both_ways
@@ -56,7 +56,7 @@ def manifest(root: Path, app: str = "layers") -> dict[str, Any]:
 
 def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path) -> None:
     ran = orchestrator("verify", "//apps/layers", "--quiet", cwd=workspace)
-    assert (ran.code, ran.err, ran.out) == (
+    assert (ran.code, ran.err, verdicts(ran.out)) == (
         0,
         "",
         "//apps/layers:linux-x86_64 layers: ok, 14 runs, also at CPU level baseline\n"
@@ -156,7 +156,7 @@ def test_declared_avx512_gives_the_same(workspace: Path) -> None:
     built(workspace)
     assert kernels["levels"] == ["avx2", "avx512"]
     levels = levels_told("avx2", "avx512")
-    assert (ran.code, ran.err, ran.out) == (
+    assert (ran.code, ran.err, verdicts(ran.out)) == (
         0,
         "",
         f"//apps/layers:linux-x86_64 layers: ok, 14 runs, {levels}\n"

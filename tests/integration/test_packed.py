@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import numbers, tensor, traced_alone
+from driving import numbers, tensor, traced_alone, verdicts
 from real import EACH_RUNTIME, orchestrator
 
 from tests import ptl
@@ -67,7 +67,7 @@ def _require_stock(root: Path) -> None:
 def test_every_layer_is_verified_at_every_cpu_level(workspace: Path) -> None:
     """Against PyTorch's own kernels, which the tracer ran."""
     ran = orchestrator("verify", "//apps/packed", "--quiet", cwd=workspace)
-    assert (ran.code, ran.err, ran.out) == (
+    assert (ran.code, ran.err, verdicts(ran.out)) == (
         0,
         "",
         "//apps/packed:linux-x86_64 packed: ok, 3 runs, also at CPU level baseline\n"
