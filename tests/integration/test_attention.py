@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import call, levels_told, numbers, tensor, traced_alone
+from driving import call, levels_told, numbers, tensor, traced_alone, verdicts
 from real import EACH_RUNTIME, V2_6, orchestrator
 
 pytestmark = pytest.mark.real
@@ -49,7 +49,7 @@ def _features(root: Path, app: str) -> list[str]:
 
 def _verified(root: Path, app: str, runs: int, more: str = "") -> None:
     ran = orchestrator("verify", f"//apps/{app}", "--quiet", cwd=root)
-    assert (ran.code, ran.err, ran.out) == (
+    assert (ran.code, ran.err, verdicts(ran.out)) == (
         0,
         "",
         f"//apps/{app}:linux-x86_64 {app}: ok, {runs} runs, {levels_told('avx2')}{more}\n",
