@@ -22,7 +22,8 @@ RANDOM = "dream[0] output[1]"
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `words`, traced and built."""
-    root, told = traced_alone(WORDS, tmp_path_factory.mktemp("words"))
+    root, printed = traced_alone(WORDS, tmp_path_factory.mktemp("words"))
+    told = verdicts(printed)
     assert told.splitlines()[-1] == f"    compared by kind and shape only: {RANDOM}"
     ran, covered = told.splitlines()[-3:-1]
     never_ran = ran.partition("; never ran: ")[2].split(", ")
