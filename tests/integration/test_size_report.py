@@ -18,9 +18,9 @@ BUILD = ("build", "//apps/camera:linux-x86_64", "--json", "--quiet")
 
 
 def shown_budget() -> str:
-    """Of camera's library, as the page declares it."""
+    """Of camera's library, as the page declares it first."""
     text = (ROOT / PAGE).read_text(encoding="utf-8")
-    (part,) = (
+    part = next(
         fence["body"]
         for fence in FENCE.finditer(text)
         if fence["info"] == "yaml apps/camera/app.yaml, part"
