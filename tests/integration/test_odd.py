@@ -35,7 +35,7 @@ FRESH = (
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `odd`, traced."""
     root, told = traced_alone(ODD, tmp_path_factory.mktemp("odd"))
-    assert told.splitlines()[-2:] == [
+    assert verdicts(told).splitlines()[-2:] == [
         f"    compared by kind and shape only: {FRESH}",
         "    never ran, and would fail in this runtime: aten::stft with 9 in spectrum",
     ]
