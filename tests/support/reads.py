@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -88,7 +89,8 @@ def preprocessed(here: Invocation, runtime: Runtime, action: Compile) -> frozens
     # zig names files below its folder relative to that
     folder, env = here.context.cache, {**tools.env}
     rule = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=True)
-    words = rule.stdout.partition(": ")[2].replace("\\\n", " ").split()
+    # in make's words: a blank in a path stands behind a backslash
+    words = shlex.split(rule.stdout.partition(": ")[2].replace("\\\n", " "))
     return frozenset(map(os.path.normpath, words))
 
 
