@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from orchestrator.build.workshop.invocation import Invocation, load
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.system.folders import ensure_folder
+from orchestrator.system.reading import file_sha256
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.labels import VariantLabel
 
@@ -84,13 +84,11 @@ def compared(label: VariantLabel, delivered: Path, again: Path) -> Rebuilt:
 
 def _digests(dist: Path, folder: str) -> dict[str, str]:
     """Path in `dist` -> sha256 of each file in one of its folders."""
-    found = {}
-    for path in sorted((dist / folder).rglob("*")):
-        if path.is_file() and path.suffix != _SIGNATURE:
-            with path.open("rb") as stream:
-                name = path.relative_to(dist).as_posix()
-                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+    return {
+        path.relative_to(dist).as_posix(): file_sha256(path)
+        for path in sorted((dist / folder).rglob("*"))
+        if path.is_file() and path.suffix != _SIGNATURE
+    }
 
 
 @contextmanager

@@ -937,20 +937,11 @@ using c10::IValue;
 
 namespace torch {
 
-using at::Tensor;
-using at::TensorList;
-using c10::Device;
+using namespace at;
 using c10::InferenceMode;
-using c10::IntArrayRef;
-using c10::ScalarType;
-using c10::TensorOptions;
-using c10::kBFloat16, c10::kBool, c10::kByte, c10::kChar, c10::kCPU, c10::kDouble, c10::kFloat,
-    c10::kFloat16, c10::kFloat32, c10::kFloat64, c10::kHalf, c10::kInt, c10::kInt16, c10::kInt32,
-    c10::kInt64, c10::kInt8, c10::kLong, c10::kShort, c10::kUInt8;
 using Dtype = ScalarType;
 
 inline TensorOptions dtype(ScalarType type) { return type; }
-using at::get_num_threads, at::set_num_threads;
 
 /* Tensors over the caller's memory, which must live as long as they do. */
 inline Tensor from_blob(void* data, IntArrayRef sizes, TensorOptions options = {}) {
