@@ -464,7 +464,9 @@ def test_a_complete_cache_that_is_read_only_builds(
 ) -> None:
     cache = cache_copy(tmp_path / "cache")
     # what zig links with is in its cache too, also where a build found its libraries linked
-    built(workspace_copy(tmp_path / "before", "camera"), LABELS[0], ORCHESTRATOR_CACHE=str(cache))
+    before = tmp_path / "before"
+    before.mkdir()
+    built(workspace_copy(before, "camera"), LABELS[0], ORCHESTRATOR_CACHE=str(cache))
     shutil.rmtree(cache / "links")
     root = workspace_copy(tmp_path, "camera")
     ours = ROOT
