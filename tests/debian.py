@@ -38,7 +38,7 @@ MAVEN = (
 )
 
 
-def _unpacked(name: str, packages: Sequence[str]) -> Path:
+def unpacked(name: str, packages: Sequence[str]) -> Path:
     """The folder of packages for tests, below the user's cache."""
     config, places = load_config(ROOT)
     folder = cache_folder(config, places, ROOT, os.environ) / "debian" / f"tests-{name}"
@@ -48,7 +48,7 @@ def _unpacked(name: str, packages: Sequence[str]) -> Path:
 def java_libraries(*packages: str) -> list[Path]:
     """The jars of Debian's packages: a class path."""
     name = hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:8]
-    folder = _unpacked(f"java-{name}", packages) / "usr/share/java"
+    folder = unpacked(f"java-{name}", packages) / "usr/share/java"
     return sorted(folder.glob("*.jar"))
 
 
@@ -58,7 +58,7 @@ def environment_with(programs: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     if all(shutil.which(name) for name in programs):
         return env
     names = [name for packages in programs.values() for name in packages]
-    folder = _unpacked("-".join(sorted(programs)), names)
+    folder = unpacked("-".join(sorted(programs)), names)
     paths = [folder / name for name in FOLDERS]
     libraries = [path for name in LIBRARIES for path in sorted((folder / name).glob("*-linux-gnu"))]
     env["PATH"] = os.pathsep.join([*map(str, paths), env["PATH"]])

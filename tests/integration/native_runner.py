@@ -17,14 +17,19 @@ FILLED = {"GLIBC_TUNABLES": "glibc.malloc.perturb=165"}
 
 
 def compile_consumer(
-    source: Path, program: Path, app: str, delivered: Path, compiler: Sequence[str] = HOST_CC
+    source: Path,
+    program: Path,
+    app: str,
+    delivered: Path,
+    compiler: Sequence[str] = HOST_CC,
+    *more: Path | str,
 ) -> Path:
-    """A C program over an app's delivered shared library."""
+    """A C program over an app's delivered shared library, and `more` to link."""
     library = delivered / "lib"
     argv = [*compiler, "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
     # in two words: zig takes `-linker_torch`, of the app `inker`, for an option
     argv += [f"-I{delivered / 'include'}", str(source), f"-L{library}", "-l", f"{app}_torch"]
-    argv += [f"-Wl,-rpath,{library}", "-o", str(program)]
+    argv += [f"-Wl,-rpath,{library}", "-o", str(program), *map(str, more)]
     env = zig_environment()
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
