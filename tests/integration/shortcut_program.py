@@ -137,16 +137,19 @@ class Draw:
                     self.rng.choice(_ODD) if self.rng.random() < 0.02 else self.rng.uniform(-4, 4)
                 )
         data = struct.pack(f"{span}{_FORMATS[dtype]}", *numbers)
-        buffer = ctypes.create_string_buffer(data, len(data) + 64)
+        # where a number may lie, and not only where a vector may
+        ahead = self.rng.choice((0, struct.calcsize(_FORMATS[dtype])))
+        buffer = ctypes.create_string_buffer(bytes(ahead) + data, ahead + len(data) + 64)
+        start = ctypes.addressof(buffer) + ahead
         self.kept.append(buffer)
-        self.memory.append((ctypes.addressof(buffer), max(1, len(data))))
+        self.memory.append((start, max(1, len(data))))
         shape, apart = ((ctypes.c_int64 * len(sizes))(*values) for values in (sizes, strides))
         return lambda: self.lib.lta_tensor_borrow(
             dtype,
             ctypes.c_size_t(len(sizes)),
             shape,
             apart,
-            buffer,
+            ctypes.c_void_p(start),
             ctypes.c_size_t(len(data)),
             None,
             None,

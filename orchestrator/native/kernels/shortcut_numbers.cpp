@@ -1,4 +1,5 @@
 // See shortcuts.h.
+#include "lanes.h"
 #include "shortcuts.h"
 
 #include <algorithm>
@@ -65,9 +66,33 @@ IValue embedding(const Given& given) {
   return result;
 }
 
-// Of any processor; where the source is compiled for size, no loop becomes one of vectors.
-constexpr int64_t kLanes = 4;
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
+struct Factor {
+  float one;
+  Lanes some(int64_t) const { return {one, one, one, one}; }
+  float at(int64_t) const { return one; }
+};
+
+struct Factors {
+  const float* each;
+  Lanes some(int64_t index) const { return lanes_at(each + index); }
+  float at(int64_t index) const { return each[index]; }
+};
+
+// In lanes: where the source is compiled for size, no loop becomes one of vectors.
+template <class By>
+void multiply(const float* from, By by, float* to, int64_t count) {
+  constexpr int64_t kLanes = 4, kAtOnce = 4 * kLanes;
+  int64_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+#pragma clang loop unroll(full)
+    for (int64_t j = i; j < i + kAtOnce; j += kLanes) {
+      put(lanes_at(from + j) * by.some(j), to + j);
+    }
+  }
+  for (; i < count; ++i) {
+    to[i] = from[i] * by.at(i);
+  }
+}
 
 // mul.Tensor(self, other): of floats, by one number where `other` has no dimensions.
 IValue mul(const Given& given) {
@@ -92,17 +117,8 @@ IValue mul(const Given& given) {
   Tensor result = fresh(one.sizes());
   const float* const from = numbers_of<float>(one);
   float* const to = numbers_of<float>(result);
-  const Lanes factors = {factor, factor, factor, factor};
-  const float* const by = by_one ? nullptr : numbers_of<float>(other);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Lanes some = *reinterpret_cast<const Lanes*>(from + i);
-    some *= by_one ? factors : *reinterpret_cast<const Lanes*>(by + i);
-    *reinterpret_cast<Lanes*>(to + i) = some;
-  }
-  for (; i < count; ++i) {
-    to[i] = from[i] * (by_one ? factor : by[i]);
-  }
+  by_one ? multiply(from, Factor{factor}, to, count)
+         : multiply(from, Factors{numbers_of<float>(other)}, to, count);
   return result;
 }
 
