@@ -80,9 +80,10 @@ def asked_by_operators(
 
 
 def with_beside(features: Collection[str]) -> frozenset[str]:
-    """The features, and those that they imply."""
-    beside = {one.name for one in load_features() if not set(one.beside).isdisjoint(features)}
-    return frozenset({*features, *beside})
+    """The features, and those that they imply; those imply others in turn."""
+    found = frozenset(features)
+    beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
+    return found if beside <= found else with_beside(found | beside)
 
 
 def at_levels(features: Collection[str], levels: Collection[CpuLevel]) -> frozenset[str]:

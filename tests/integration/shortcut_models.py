@@ -88,19 +88,24 @@ def one_in_each(names: Sequence[str]) -> bytes:
     )
 
 
+def place_of(built: Path) -> int:
+    """Where a library has the pointer to what puts shortcuts before a module's operators."""
+    (symbols,) = (built / "symbols").iterdir()
+    with symbols.open("rb") as file:
+        table: Any = ELFFile(file).get_section_by_name(".symtab")
+        (place,) = {
+            int(one["st_value"])
+            for one in table.iter_symbols()
+            if one.name == "_ZN3lta14shorten_moduleE"
+        }
+    return place
+
+
 def both_ways(
     built: Path, folder: Path, *, calls: int, seed: int = 0
 ) -> tuple[dict[str, Any], set[str]]:
     """Calls all operators that a library for linux-x86_64 has a shortcut for; which they are."""
     (library,) = (built / "lib").glob("*.so")
-    (symbols,) = (built / "symbols").iterdir()
-    with symbols.open("rb") as file:
-        table: Any = ELFFile(file).get_section_by_name(".symtab")
-        (place,) = {
-            one["st_value"]
-            for one in table.iter_symbols()
-            if one.name == "_ZN3lta14shorten_moduleE"
-        }
     selection = json.loads((built / "manifest.json").read_text())["selection"]
     names = sorted(set(SHORTCUTS) & set(selection["root_operators"]))
     made = folder / "one_in_each.ptl"
@@ -112,7 +117,7 @@ def both_ways(
                 str(Path(__file__).with_name("shortcut_program.py")),
                 str(library.resolve()),
             ),
-            *(str(place), str(seed), str(calls), str(made), *names),
+            *(str(place_of(built)), str(seed), str(calls), str(made), *names),
         ],
         capture_output=True,
         text=True,

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
+from chain_models import chains_both_ways
 from driving import call, levels_told, numbers, reaches, tensor, traced_alone, verdicts
 from memory_program import CHANNELS
 from real import EACH_RUNTIME, orchestrator, workspace_copy
@@ -77,7 +78,7 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
             *("large_windows", "layer_norm", "linear", "pooling", "pooling_rows", "products"),
             *("rewrite", "shortcut_activation", "shortcut_add", "shortcut_layer_norm"),
             *("shortcut_numbers", "shortcut_products", "shortcut_softmax", "shortcut_views"),
-            *("shortcuts", "softmax", "transposed", "unary"),
+            *("shortcuts", "small_products", "softmax", "spares", "transposed", "unary"),
         ],
         "library": "xnnpack",
         "levels": ["avx2"],
@@ -110,6 +111,15 @@ def test_shortcuts_give_what_operators_give(workspace: Path, tmp_path: Path) -> 
     assert {"aten::softmax.int", "aten::layer_norm", "aten::add.Tensor"} <= names
     assert 0 < told.pop("failed") < 1000
     assert told == {"different": [], "forked": 0}
+
+
+def test_chains_give_what_operators_give(workspace: Path, tmp_path: Path) -> None:
+    """With writes in place."""
+    built = workspace / "dist/layers/linux-x86_64"
+    told = chains_both_ways(built, tmp_path, calls=150, seeds=range(3))
+    assert told["calls"] == 3 * 150
+    assert 0 < told["failed"] < 3 * 150
+    assert told["different"] == []
 
 
 def test_a_kernel_that_is_larger_than_the_image_is_an_error(workspace: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from chain_models import chains_both_ways
 from shortcut_models import both_ways
 
 pytestmark = pytest.mark.real
@@ -28,3 +29,11 @@ def test_shortcuts_give_what_operators_give(
     assert some <= names
     assert 0 < told.pop("failed") < 1000
     assert told == {"different": [], "forked": 0}
+
+
+def test_chains_give_what_operators_give(built: Path, tmp_path: Path) -> None:
+    """What one call leaves behind, memory that is used again among it, no other call sees."""
+    told = chains_both_ways(built / "reader/linux-x86_64", tmp_path, calls=150, seeds=range(3))
+    assert told["calls"] == 3 * 150
+    assert 0 < told["failed"] < 3 * 150
+    assert told["different"] == []

@@ -233,7 +233,12 @@ struct Using {
 // Around what a model runs.
 struct Run {
   Run() { lta::begin_run(); }
-  ~Run() { lta::end_run(); }
+  ~Run() {
+    if (lta::end_of_run) {
+      lta::end_of_run();
+    }
+    lta::end_run();
+  }
   Run(const Run&) = delete;
   const Using operators;
 };
@@ -840,6 +845,9 @@ lta_status lta_module_load_memory(const void* data, size_t size, lta_module** mo
 void lta_module_free(lta_module* module) {
   const lta::Call call; // PyTorch's allocator locks where it frees
   delete module;
+  if (lta::end_of_module) {
+    lta::end_of_module();
+  }
 }
 
 size_t lta_module_method_count(const lta_module* module) {

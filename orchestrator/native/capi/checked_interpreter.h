@@ -137,96 +137,128 @@ inline void expect_operands(torch::jit::Instruction inst, const torch::jit::mobi
   }
 }
 
+// What a value's attributes lead to, `model.layers.0.weight`: as far as the instructions from `at` on
+// are GET_ATTRs that may be carried out. Objects on the way are not counted.
+inline const c10::IValue& follow(const std::vector<torch::jit::Instruction>& instructions, size_t* at,
+                                 const c10::IValue& from) {
+  const c10::IValue* value = &from;
+  for (; *at < instructions.size(); ++*at) {
+    const torch::jit::Instruction inst = instructions[*at];
+    if (inst.op != torch::jit::GET_ATTR || !value->isObject()) {
+      break;
+    }
+    const std::vector<c10::IValue>& slots = value->toObjectRef().slots();
+    if (size_t(inst.X) >= slots.size() || slots[size_t(inst.X)].isCapsule()) {
+      break;
+    }
+    value = &slots[size_t(inst.X)];
+  }
+  return *value;
+}
+
 // Carries out instructions from a frame's next one on, up to one that is not among these or whose
 // operands are not there, and returns that one: upstream's switch goes on with it, after the check.
 // Of these each asks for its own operands alone: asking of every instruction what it may need took
-// as long as carrying it out.
+// as long as carrying it out. The frame is told where it is when an operator may ask.
 inline torch::jit::Instruction run_ahead(torch::jit::mobile::Frame& frame,
                                          const torch::jit::mobile::Code& code,
                                          std::vector<c10::IValue>& stack,
                                          std::vector<c10::IValue>& registers) {
   using namespace torch::jit;
-  for (;;) {
-    const Instruction inst = frame.getInstruction();
+  const std::vector<Instruction>& instructions = code.instructions_;
+  c10::IValue* const end = registers.data() + registers.size();
+  const size_t register_count = registers.size();
+  size_t at = frame.getPC();
+  for (; at < instructions.size(); ++at) {
+    const Instruction inst = instructions[at];
     const auto index = size_t(inst.X);
     switch (inst.op) {
       case OP:
         if (index >= code.operators_.size()) {
-          return inst;
+          goto other;
         }
+        frame.jump(at - frame.getPC());
         code.operators_[index](stack);
-        frame.step();
-        break;
-      case LOAD:
-        if (index - 1 >= registers.size()) {
-          return inst;
+        continue;
+      case LOAD: {
+        if (index - 1 >= register_count) {
+          goto other;
         }
-        stack.push_back(registers[registers.size() - index]);
-        frame.step();
-        break;
+        size_t next = at + 1;
+        stack.push_back(follow(instructions, &next, *(end - index)));
+        at = next - 1;
+        continue;
+      }
       case MOVE:
-        if (index - 1 >= registers.size()) {
-          return inst;
+        if (index - 1 >= register_count) {
+          goto other;
         }
-        stack.push_back(std::move(registers[registers.size() - index]));
-        frame.step();
-        break;
+        stack.push_back(std::move(*(end - index)));
+        continue;
       case STORE:
-        if (index - 1 >= registers.size() || stack.empty()) {
-          return inst;
+        if (index - 1 >= register_count || stack.empty()) {
+          goto other;
         }
-        registers[registers.size() - index] = std::move(stack.back());
+        *(end - index) = std::move(stack.back());
         stack.pop_back();
-        frame.step();
-        break;
+        continue;
       case DROPR:
-        if (index - 1 >= registers.size()) {
-          return inst;
+        if (index - 1 >= register_count) {
+          goto other;
         }
-        registers[registers.size() - index] = c10::IValue();
-        frame.step();
-        break;
+        *(end - index) = c10::IValue();
+        continue;
       case DROP:
         if (stack.empty()) {
-          return inst;
+          goto other;
         }
         stack.pop_back();
-        frame.step();
-        break;
+        continue;
       case LOADC:
         if (index >= code.constants_.size()) {
-          return inst;
+          goto other;
         }
         stack.push_back(code.constants_[index]);
-        frame.step();
-        break;
+        continue;
       case GET_ATTR: {
-        if (stack.empty() || !stack.back().isObject()) {
-          return inst;
+        if (stack.empty()) {
+          goto other;
         }
-        const std::vector<c10::IValue>& slots = stack.back().toObjectRef().slots();
-        if (index >= slots.size() || slots[index].isCapsule()) {
-          return inst;
+        size_t next = at;
+        const c10::IValue& found = follow(instructions, &next, stack.back());
+        if (next == at) {
+          goto other;
         }
-        c10::IValue value = slots[index]; // what it is a slot of may end with the value below
+        c10::IValue value = found; // what it is a slot of may end with the value below
         stack.back() = std::move(value);
-        frame.step();
-        break;
+        at = next - 1;
+        continue;
       }
-      case JF:
-        if (stack.empty() || !stack.back().isBool()) {
-          return inst;
+      case TUPLE_CONSTRUCT:
+        if (index > stack.size()) {
+          goto other;
         }
-        frame.jump(stack.back().toBool() ? 1 : index);
+        tupleConstruct(stack, index);
+        continue;
+      case JF: {
+        if (stack.empty() || !stack.back().isBool()) {
+          goto other;
+        }
+        const bool holds = stack.back().toBool();
         stack.pop_back();
-        break;
+        at += holds ? 0 : index - 1;
+        continue;
+      }
       case JMP:
-        frame.jump(index);
-        break;
+        at += index - 1;
+        continue;
       default:
-        return inst;
+        goto other;
     }
   }
+other:
+  frame.jump(at - frame.getPC());
+  return frame.getInstruction(); // raises where the code ends
 }
 
 } // namespace lta

@@ -18,6 +18,8 @@ namespace lta {
 __thread size_t record_bytes = 0;
 void (*prepare_module)(torch::jit::mobile::Module&) = nullptr;
 void (*shorten_module)(torch::jit::mobile::Module&) = nullptr;
+void (*end_of_run)() = nullptr;
+void (*end_of_module)() = nullptr;
 Extension* extension = nullptr;
 
 void damaged(const char* what) {

@@ -18,4 +18,8 @@ extern void (*prepare_module)(torch::jit::mobile::Module& module);
 // The same before it, set by native/kernels/shortcuts.cpp.
 extern void (*shorten_module)(torch::jit::mobile::Module& module);
 
+// What is done at the end of each run, and where a module is freed: set by native/kernels/spares.cpp.
+extern void (*end_of_run)();
+extern void (*end_of_module)();
+
 } // namespace lta

@@ -4,6 +4,8 @@
 #include "pool.h"
 #include "xnnpack_operator.h"
 
+#include <ATen/core/DimVector.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -97,7 +99,7 @@ class LinearSite : public Site {
       source = empty_float({input.numel()}, {1});
       std::memcpy(data_of(source), data_of(input), size_t(input.numel()) * sizeof(float));
     }
-    std::vector<int64_t> sizes(input.sizes().begin(), input.sizes().end()), strides(sizes.size());
+    at::DimVector sizes(input.sizes().begin(), input.sizes().end()), strides(sizes.size());
     sizes.back() = packed.out;
     int64_t stride = 1;
     for (size_t dim = sizes.size(); dim-- > 0;) {

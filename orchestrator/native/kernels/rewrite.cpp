@@ -13,6 +13,7 @@
 //   - which Sites take the same in every run but their inputs: they are packed together.
 // What is not understood ends the matter: the method stays as it is.
 #include "module_sites.h"
+#include "spares.h"
 #include "../capi/left_out.h"
 #include "../capi/model_memory.h"
 #include "xnnpack_operator.h"
@@ -26,7 +27,6 @@
 #include <mutex>
 #include <string>
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/dynamic_type.h>
 #include <torch/csrc/jit/mobile/function.h>
@@ -51,7 +51,7 @@ at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides) {
                     elements <= int64_t(1) << 40,
                 "a result is too large");
   }
-  return at::Tensor(at::detail::empty_strided_cpu(sizes, strides, at::kFloat));
+  return spare(sizes, strides, elements, at::kFloat);
 }
 
 float* copy_in_order(const float* from, at::IntArrayRef sizes, at::IntArrayRef strides, float* to) {
@@ -317,9 +317,12 @@ void Site::run(Stack& stack) {
   TORCH_CHECK(taken <= stack.size(), "an instruction takes what is not there");
   Results results = try_to_compute(stack.data() + (stack.size() - taken), taken);
   if (!results.empty()) {
-    stack.resize(stack.size() - taken);
-    stack.insert(stack.end(), std::make_move_iterator(results.begin()),
-                 std::make_move_iterator(results.end()));
+    for (size_t i = 0; i < taken; ++i) {
+      stack.pop_back();
+    }
+    for (at::Tensor& result : results) {
+      stack.emplace_back(std::move(result));
+    }
     return;
   }
   std::vector<c10::IValue> values(std::make_move_iterator(stack.end() - ptrdiff_t(taken)),

@@ -1,49 +1,74 @@
 // See shortcuts.h.
 #include "shortcuts.h"
-
-#include <ATen/TensorUtils.h>
-#include <ATen/ops/bmm.h>
+#include "small_products.h"
 
 namespace lta::shortcuts {
 namespace {
 
-// A batch of matrices, whichever dimensions it has, as one with three; undefined where that would
-// be a copy.
-at::Tensor batch_of(const at::Tensor& of) {
-  if (of.dim() == 3) {
-    return of;
-  }
-  const auto sizes = of.sizes();
-  const int64_t rows = sizes[sizes.size() - 2], columns = sizes.back();
-  const at::DimVector flat{of.numel() / (rows * columns), rows, columns};
-  const auto strides = at::detail::computeStride(sizes, of.strides(), flat);
-  return strides ? view_of(of, flat, *strides, of.storage_offset()) : at::Tensor();
+// Multiplications for a matrix: with fewer, PyTorch computes in another order (sgemm in gemm.cpp refuses
+// them); with more, XNNPACK's kernels with AVX-512 are faster than what preparing them costs.
+constexpr int64_t kLeastWork = 512, kMostWork = 64 * 1024;
+
+// Whether matrices lie row by row, or column by column, as BLAS takes them: others are copied.
+bool is_for_blas(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  const size_t row = sizes.size() - 2, column = row + 1;
+  return (strides[column] == 1 && strides[row] >= sizes[column]) ||
+      (strides[row] == 1 && strides[column] >= sizes[row]);
 }
 
-// matmul(self, other), of as many matrices on both sides
+// matmul(self, other), of as many matrices on both sides. Of other processors the kernels that PyTorch's
+// products come to may add in another order, as do those of vectors and of the smallest matrices.
 c10::IValue matmul(const Given& given) {
+#if defined(__x86_64__) || defined(__aarch64__)
   if (!is_dense(given[0]) || !is_dense(given[1])) {
     return {};
   }
   const at::Tensor &one = given[0].toTensor(), &other = given[1].toTensor();
   const auto left = one.sizes(), right = other.sizes();
   const size_t dims = left.size();
-  if (dims < 3 || right.size() != dims || one.numel() == 0 || other.numel() == 0 ||
-      one.numel() > kMost || other.numel() > kMost ||
-      left.slice(0, dims - 2) != right.slice(0, dims - 2) || left[dims - 1] != right[dims - 2]) {
+  if (one.scalar_type() != c10::kFloat || other.scalar_type() != c10::kFloat || dims < 3 ||
+      right.size() != dims || one.numel() > kMost || other.numel() > kMost ||
+      left.slice(0, dims - 2) != right.slice(0, dims - 2) || left[dims - 1] != right[dims - 2] ||
+      !is_for_blas(left, one.strides()) || !is_for_blas(right, other.strides())) {
     return {};
   }
-  const at::Tensor first = batch_of(one), second = batch_of(other);
-  if (!first.defined() || !second.defined()) {
-    return {};
-  }
-  at::Tensor result = at::bmm(first, second);
-  if (dims == 3) {
-    return result;
-  }
+  const int64_t rows = left[dims - 2], inner = left[dims - 1], columns = right[dims - 1];
   Sizes sizes(left);
-  sizes[dims - 1] = right[dims - 1];
-  return view_of(result, sizes, strides_of(sizes), 0);
+  sizes[dims - 1] = columns;
+  const int64_t each = rows * columns, work = each * inner;
+  if (rows < 3 || columns < 2 || inner > kMostInner || work < kLeastWork || work > kMostWork) {
+    return {};
+  }
+  const int64_t count = one.numel() / (rows * inner);
+  if (count == 0 || count * each > kMost) {
+    return {};
+  }
+  at::Tensor result = fresh(sizes);
+  const auto lefts = one.strides(), rights = other.strides();
+  SmallProduct of{rows,
+                  inner,
+                  columns,
+                  nullptr,
+                  lefts[dims - 2],
+                  lefts[dims - 1],
+                  nullptr,
+                  rights[dims - 2],
+                  rights[dims - 1],
+                  numbers_of<float>(result)};
+  for (int64_t i = 0; i < count; ++i, of.to += each) {
+    of.left = numbers_of<float>(one);
+    of.right = numbers_of<float>(other);
+    int64_t rest = i;
+    for (size_t dim = dims - 2; dim-- > 0; rest /= left[dim]) {
+      of.left += rest % left[dim] * lefts[dim];
+      of.right += rest % left[dim] * rights[dim];
+    }
+    multiply_small(of);
+  }
+  return result;
+#else
+  return {};
+#endif
 }
 
 const Shortcut some[] = {{"aten::matmul", 2, 2, matmul}};

@@ -61,7 +61,7 @@ IValue view(const Given& given) {
   if (count == 0 || !read_shape(given[1], count, &sizes)) {
     return {};
   }
-  return view_of(of, sizes, strides_of(sizes), of.storage_offset());
+  return turn_into(of, sizes, strides_of(sizes), of.storage_offset());
 }
 
 IValue reshape(const Given& given) {
@@ -78,7 +78,7 @@ IValue reshape(const Given& given) {
   }
   const at::DimVector sizes(shape.begin(), shape.end());
   if (const auto strides = at::detail::computeStride(of.sizes(), of.strides(), sizes)) {
-    return view_of(of, sizes, *strides, of.storage_offset());
+    return turn_into(of, sizes, *strides, of.storage_offset());
   }
   Tensor copy = fresh(shape);
   copy_in_order(numbers_of<float>(of), of.sizes(), of.strides(), numbers_of<float>(copy));
@@ -106,7 +106,7 @@ IValue permute(const Given& given) {
     sizes.add(of.sizes()[size_t(dim)]);
     strides.add(of.strides()[size_t(dim)]);
   }
-  return view_of(of, sizes, strides, of.storage_offset());
+  return turn_into(of, sizes, strides, of.storage_offset());
 }
 
 // transpose.int(self, dim0, dim1)
@@ -122,16 +122,16 @@ IValue transpose(const Given& given) {
   Sizes sizes(of.sizes()), strides(of.strides());
   std::swap(sizes[size_t(one)], sizes[size_t(other)]);
   std::swap(strides[size_t(one)], strides[size_t(other)]);
-  return view_of(of, sizes, strides, of.storage_offset());
+  return turn_into(of, sizes, strides, of.storage_offset());
 }
 
-// A tensor without one of its dimensions, at one place of it.
-Tensor at_place(const Tensor& of, int64_t dim, int64_t place) {
+// A tensor without one of its dimensions, at one place of it; `make` is one of the two (shortcuts.h).
+Tensor at_place(const Tensor& of, int64_t dim, int64_t place, decltype(view_of)& make) {
   Sizes sizes(of.sizes()), strides(of.strides());
   const int64_t offset = of.storage_offset() + place * strides[size_t(dim)];
   sizes.erase(dim);
   strides.erase(dim);
-  return view_of(of, sizes, strides, offset);
+  return make(of, sizes, strides, offset);
 }
 
 // select.int(self, dim, index)
@@ -144,7 +144,7 @@ IValue select(const Given& given) {
   if (!wrap(&dim, of.dim()) || !wrap(&place, of.sizes()[size_t(dim)])) {
     return {};
   }
-  return at_place(of, dim, place);
+  return at_place(of, dim, place, turn_into);
 }
 
 // unbind.int(self, dim=0)
@@ -161,7 +161,7 @@ IValue unbind(const Given& given) {
   const int64_t count = of.sizes()[size_t(dim)];
   parts.reserve(size_t(count));
   for (int64_t i = 0; i < count; ++i) {
-    parts.push_back(at_place(of, dim, i));
+    parts.push_back(at_place(of, dim, i, view_of));
   }
   return parts;
 }
@@ -180,7 +180,7 @@ IValue unsqueeze(const Given& given) {
   const int64_t stride = dim < of.dim() ? sizes[size_t(dim)] * strides[size_t(dim)] : 1;
   sizes.insert(dim, 1);
   strides.insert(dim, stride);
-  return view_of(of, sizes, strides, of.storage_offset());
+  return turn_into(of, sizes, strides, of.storage_offset());
 }
 
 const Shortcut some[] = {

@@ -1,5 +1,6 @@
 // See shortcuts.h: putting them before a module's operators.
 #include "shortcuts.h"
+#include "spares.h"
 #include "../capi/prepare_module.h"
 
 #include <algorithm>
@@ -13,6 +14,15 @@ namespace lta::shortcuts {
 
 const Listed* listed = nullptr;
 
+at::Tensor fresh(at::IntArrayRef sizes, c10::ScalarType dtype) {
+  Sizes strides(sizes.size());
+  int64_t count = 1;
+  for (size_t i = sizes.size(); i-- > 0; count *= sizes[i]) {
+    strides[i] = count;
+  }
+  return spare(sizes, strides, count, dtype);
+}
+
 at::Tensor view_of(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,
                    int64_t offset) {
   auto view = at::detail::make_tensor<c10::TensorImpl>(
@@ -20,6 +30,18 @@ at::Tensor view_of(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef 
   view.unsafeGetTensorImpl()->set_storage_offset(offset);
   view.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return view;
+}
+
+at::Tensor turn_into(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,
+                     int64_t offset) {
+  c10::TensorImpl& own = *of.unsafeGetTensorImpl();
+  // A view of what stands for a number, in dtypes of results, does not.
+  if (of.use_count() > 1 || !own.allow_tensor_metadata_change() || own.is_wrapped_number()) {
+    return view_of(of, sizes, strides, offset);
+  }
+  own.set_storage_offset(offset);
+  own.set_sizes_and_strides(sizes, strides);
+  return of;
 }
 
 Sizes strides_of(at::IntArrayRef sizes) {

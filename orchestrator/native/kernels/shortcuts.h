@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -145,9 +144,7 @@ inline int64_t in_order(const c10::IValue& value, c10::ScalarType dtype) {
   return is_dense(value) && value.toTensor().scalar_type() == dtype ? in_order(value.toTensor()) : 0;
 }
 
-inline at::Tensor fresh(at::IntArrayRef sizes, c10::ScalarType dtype = c10::kFloat) {
-  return at::Tensor(at::detail::empty_cpu(sizes, dtype));
-}
+at::Tensor fresh(at::IntArrayRef sizes, c10::ScalarType dtype = c10::kFloat);
 
 template <class Number>
 Number* numbers_of(const at::Tensor& tensor) {
@@ -163,6 +160,10 @@ inline bool wrap(int64_t* dim, int64_t dims) {
 // The same memory with other sizes, as as_strided makes it.
 at::Tensor view_of(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,
                    int64_t offset);
+
+// The same of a tensor that is not asked for again: where only the stack refers to it, it becomes its view.
+at::Tensor turn_into(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,
+                     int64_t offset);
 
 // The strides of numbers in order.
 Sizes strides_of(at::IntArrayRef sizes);

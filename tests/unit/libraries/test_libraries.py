@@ -208,31 +208,46 @@ def test_an_index_of_other_sources() -> None:
 def test_features() -> None:
     parts = get_args(KernelPart)
     assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"], parts) == frozenset()
-    convolution = {"convolution", "convolution_site", "images", "large_windows", "rewrite"}
+    convolution = {
+        "convolution",
+        "convolution_site",
+        "images",
+        "large_windows",
+        "rewrite",
+        "spares",
+    }
     assert asked_by_operators(["aten::conv2d"], [], parts) == convolution
-    assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {"linear", "rewrite"}
-    recurrent = {"recurrent", "recurrent_steps", "rewrite"}
+    assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {
+        "linear",
+        "rewrite",
+        "spares",
+    }
+    recurrent = {"recurrent", "recurrent_steps", "rewrite", "spares"}
     assert asked_by_operators(["aten::gru.input"], [], parts) == recurrent
     assert asked_by_operators(["aten::lstm.data"], [], parts) == frozenset()
     up = ["aten::slow_conv_transpose2d"]
     transposed = asked_by_operators(["aten::_convolution"], up, parts)
     assert transposed == {*convolution, "transposed"}
     packed = asked_by_operators(["prepacked::linear_clamp_run"], [], parts)
-    assert packed == {"linear", "prepacked_linear", "rewrite"}
+    assert packed == {"linear", "prepacked_linear", "rewrite", "spares"}
     int8 = asked_by_operators(["quantized::conv2d.new"], [], parts)
-    assert int8 == {"quantised_convolution", "depthwise_vnni", "quantise", "rewrite"}
+    assert int8 == {"quantised_convolution", "depthwise_vnni", "quantise", "rewrite", "spares"}
     both = ["aten::_convolution", "prepacked::linear_clamp_run"]
     assert asked_by_operators(both, up, ["linear", "gemm"]) == packed
     assert asked_by_operators(both, up, ["gemm"]) == frozenset()
     vectors = asked_by_operators(["aten::matmul"], ["aten::mv", "aten::addmv_"], ["gemm"])
     assert vectors == asked_by_operators(["aten::dot"], [], ["gemm"]) == {"vectors"}
-    short = {"shortcuts", "shortcut_products"}
+    short = {"shortcuts", "shortcut_products", "small_products"}
     products = asked_by_operators(["aten::matmul"], [], parts)
-    assert products == {"products", "linear", "rewrite", *short}
-    assert asked_by_operators(["aten::view"], [], parts) == {"shortcut_views", "shortcuts"}
-    assert with_beside({"softmax"}) == {"softmax", "shortcut_softmax", "shortcuts"}
+    assert products == {"products", "linear", "rewrite", "spares", *short}
+    assert asked_by_operators(["aten::view"], [], parts) == {
+        "shortcut_views",
+        "shortcuts",
+        "spares",
+    }
+    assert with_beside({"softmax"}) == {"softmax", "shortcut_softmax", "shortcuts", "spares"}
     pools = asked_by_operators(["aten::max_pool2d"], [], parts)
-    assert pools == {"pooling", "pooling_rows", "images", "rewrite"}
+    assert pools == {"pooling", "pooling_rows", "images", "rewrite", "spares"}
     assert with_beside({"attention"}) == {"attention", "attention_rows", "vectors"}
     assert {one.part or one.name for one in load_features()} > set(parts)
     cpu = "aten/src/ATen/native/cpu/"
