@@ -57,6 +57,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "plan": Command("plan", "show what a build would need, share and compile"),
     "matrix": Command("matrix", "list the variants that a change affects, for CI"),
     "size": Command("size", "tell what the bytes of libraries are there for"),
+    "memory": Command("memory", "tell what models take of memory, when, and in which layer"),
     "report": Command("report", "write a page about libraries, for a browser"),
     "why": Command("why", "explain why an operator or a unit is in a library"),
     "advisories": Command("advisories", "answer known vulnerabilities of PyTorch for libraries"),

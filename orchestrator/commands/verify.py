@@ -12,6 +12,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
+from orchestrator.build.delivering.memory import check_delivered_memory
 from orchestrator.build.delivering.rebuilt import (
     RebuildDiffersError,
     Rebuilt,
@@ -71,6 +72,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 if not arguments.json:
                     _print(label, results, console)
                 require_verified(str(label), results)
+                check_delivered_memory(here, label)
             except OrchestratorError as caught:
                 error = caught
                 errors.append(caught)

@@ -77,6 +77,10 @@ class BudgetTargetError(OrchestratorError):
     """A budget for an ABI that the app is not built for."""
 
 
+class MemoryModelError(OrchestratorError):
+    """A limit on the memory of a model that the app does not have."""
+
+
 class ExtraForbiddenError(OrchestratorError):
     """An app adds an operator that it forbids."""
 
@@ -193,6 +197,7 @@ def check_apps(
             yield from _canonical(app)
         yield from _targets(app, known, groups)
         yield from _extra(app)
+        yield from _memory(app)
         yield from _cpu(app, toolchains, groups)
         yield from _packages(app, toolchains, groups)
         first = owners.setdefault(app.package_name, app)
@@ -379,6 +384,21 @@ def _budget_of_no_target(app: App, abi: str) -> BudgetTargetError:
         seen=abi,
         hint=did_you_mean_abi(abi, app.config.targets, "remove it, or add the target"),
     )
+
+
+def _memory(app: App) -> Iterator[OrchestratorError]:
+    """Models under `memory` that are none of the app's."""
+    names = [model.name for model in app.config.models]
+    limits = {} if app.config.memory is None else app.config.memory.models
+    for name in limits:
+        if name not in names:
+            yield MemoryModelError(
+                f"a memory budget for {name}, which is no model of this app",
+                place=app.places.key(("memory", "models", name)),
+                expected=", ".join(names),
+                seen=name,
+                hint=did_you_mean(name, names, "remove it, or add the model"),
+            )
 
 
 def _extra(app: App) -> Iterator[OrchestratorError]:

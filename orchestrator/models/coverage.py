@@ -258,7 +258,7 @@ def sites_unrun(
     unrun = {name: frozenset(numbers_in(one.unrun)) for name, one in coverage.items()}
     return tuple(
         dict.fromkeys(
-            _site(listing, at)
+            site(listing, at)
             for listing, at, name in _calls(listings)
             if name == operator and at in unrun.get(listing.qualified, ())
         )
@@ -275,7 +275,7 @@ def unreachable_operators(listings: Sequence[Listing]) -> dict[str, tuple[str, .
             if at in reached:
                 can_run.add(name)
             else:
-                found.setdefault(name, {})[_site(listing, at)] = None
+                found.setdefault(name, {})[site(listing, at)] = None
     return {name: tuple(found[name]) for name in sorted(found.keys() - can_run)}
 
 
@@ -284,8 +284,19 @@ def sites_of(listings: Sequence[Listing]) -> dict[str, tuple[str, ...]]:
     instruction."""
     found = dict[str, dict[str, None]]()
     for listing, at, name in _calls(listings):
-        found.setdefault(name, {})[_site(listing, at)] = None
+        found.setdefault(name, {})[site(listing, at)] = None
     return {name: tuple(sites) for name, sites in found.items()}
+
+
+def called_at(listings: Sequence[Listing], function: int, at: int, operator: str) -> str:
+    """The place of an instruction, told by its function's number in the file, that calls an
+    operator. A layer that was made of several instructions (native/kernels/rewrite.cpp) is called
+    at its last one: its own is the nearest before that names the operator."""
+    if not 0 <= function < len(listings):
+        return f"instruction {at}"
+    listing = listings[function]
+    own = (n for n in range(at, -1, -1) if listing.operators.get(n) == operator)
+    return site(listing, next(own, at))
 
 
 def _calls(listings: Sequence[Listing]) -> Iterator[tuple[Listing, int, str]]:
@@ -294,6 +305,7 @@ def _calls(listings: Sequence[Listing]) -> Iterator[tuple[Listing, int, str]]:
             yield listing, at, name
 
 
-def _site(listing: Listing, at: int) -> str:
+def site(listing: Listing, at: int) -> str:
+    """The place of an instruction: `forward at net.py:13`, or its number."""
     place = listing.places.get(at)
     return f"{listing.method} at {f'instruction {at}' if place is None else _line(place)}"

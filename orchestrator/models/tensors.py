@@ -42,6 +42,12 @@ def constants_folder(records: Iterable[str]) -> str:
     return "bytecode/" if any("bytecode/" in name for name in records) else "constants/"
 
 
+def stored_bytes(records: Mapping[str, int]) -> int:
+    """Bytes of all storages of a model, from its archive's records."""
+    folders = ("data/", constants_folder(records))
+    return sum(size for name, size in records.items() if name.startswith(folders))
+
+
 @dataclass(frozen=True)
 class Tensors:
     """Storages that the tensors of one pickle may refer to.

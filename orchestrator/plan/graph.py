@@ -59,6 +59,7 @@ _PRECOMPILED = frozenset(
         "coverage/coverage.cpp",
         "development/observer.cpp",
         "development/recorder.cpp",
+        "memory/watch.cpp",
         "tracer/recorder.cpp",
         "tracer/setup.cpp",
     }

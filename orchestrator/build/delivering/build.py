@@ -15,13 +15,14 @@ from orchestrator.build.delivering.dropped import forget_dropped
 from orchestrator.build.delivering.inputs_read import InputsRead, inputs_read
 from orchestrator.build.delivering.keep_going import Failures, compiled_of, failed_row
 from orchestrator.build.delivering.library_rules import check_library
+from orchestrator.build.delivering.memory import check_memory
 from orchestrator.build.delivering.package import (
     make_packages,
     mark_proven,
     mark_unproven,
     refuse_blocked_folder,
 )
-from orchestrator.build.delivering.verify import runner_path, verify_library
+from orchestrator.build.delivering.verify import DeliveredLibrary, runner_path, verify_library
 from orchestrator.build.executing.execute import Execution, View, execute_actions
 from orchestrator.build.explaining.actions import changes_of, log_actions
 from orchestrator.build.explaining.engines import engines_of
@@ -86,8 +87,8 @@ def build(
     keep_going: what fails in one variant leaves the others built; its error is among the failures.
     engines: the report tells what each engine of kernels takes of a library.
     events: is told what happens.
-    Raises ActionFailedError, VerificationFailedError, OverBudgetError, and what planning,
-    delivering and packaging raise.
+    Raises ActionFailedError, VerificationFailedError, OverBudgetError, OverMemoryError, and what
+    planning, delivering and packaging raise.
     """
     started = time.monotonic()
     events = Events(time.monotonic) if events is None else events
@@ -251,18 +252,18 @@ def _prove(
     )
     check_budget(variant, sizes_of(here, variant, delivered))
     levels = variant.objects.plan.spec.levels
-    results = verify_library(
-        here,
-        variant.app,
-        variant.label.abi,
-        variant.traces,
-        runner_path(here, variant.label),
-        delivered.shared_library,
-        levels,
-        delivered.models,
-        delivered.manifest.selection_digest,
+    library = DeliveredLibrary(
+        label=variant.label,
+        app=variant.app,
+        file=delivered.shared_library,
+        runner=runner_path(here, variant.label),
+        levels=levels,
+        models=delivered.models,
+        selection=delivered.manifest.selection_digest,
     )
+    results = verify_library(here, library, variant.traces)
     require_verified(str(variant.label), results)
+    check_memory(here, library)
     statuses = {result.status for result in results}
     ran, not_run = levels_of_all(levels, results)
     return _Proof(

@@ -47,26 +47,37 @@ class OtherDeliveryError(OrchestratorError):
     """A whole delivery, right in itself, lies in another variant's folder."""
 
 
-def verify_delivered(here: Invocation, label: VariantLabel) -> tuple[VerifyResult, ...]:
-    """Verify `dist/<app>/<abi>/`: that its files are those of its manifest, then that models run.
+@dataclass(frozen=True)
+class DeliveredLibrary:
+    """A library in a delivered folder, as its manifest tells it.
+
+    runner  the model runner that is linked against it
+    levels  CPU levels above the ABI's baseline that it chooses from, lowest first
+    models  its app's models that are delivered with it, by name
+    selection  digest of what it was made for, where that is known
+    """
+
+    label: VariantLabel
+    app: App
+    file: Path
+    runner: Path
+    levels: tuple[str, ...]
+    models: Mapping[str, Path]
+    selection: str | None
+
+
+def delivered_library(here: Invocation, label: VariantLabel) -> DeliveredLibrary:
+    """The library in `dist/<app>/<abi>/`, whose files are those of its manifest.
 
     The app's runtime is prepared once there is something to verify. Raises NotBuiltError where
-    there is not, UnreadableManifestError, ChangedDeliveryError, OtherDeliveryError, and what
-    `read_traces` raises.
+    there is not, UnreadableManifestError, ChangedDeliveryError, OtherDeliveryError.
     """
     app = here.workspace.apps[label.app]
     toolchain = here.toolchains.of(label.abi)
     name = f"lib{library_name(label.app)}.{'so' if toolchain.links_shared else 'a'}"
     folder = here.context.dist / label.delivered
     library = folder / "lib" / name
-    runner = runner_path(here, label)
-    for path in (library,) if toolchain.config.run == "none" else (library, runner):
-        if not path.is_file():
-            raise NotBuiltError(
-                f"{label} has not been built in this workspace",
-                seen=f"no {path.name}",
-                hint=f"run: ./orchestrate build {label}",
-            )
+    _require_built(label, library)
     manifest = read_delivery(folder).manifest
     if manifest.label != label:
         raise OtherDeliveryError(
@@ -77,11 +88,36 @@ def verify_delivered(here: Invocation, label: VariantLabel) -> tuple[VerifyResul
             hint=f"build the variant again: ./orchestrate build {label}",
         )
     kernels = manifest.kernels
-    levels = () if kernels is None else _levels(here, label, kernels.levels)
-    traces = read_traces(here, app)
-    models = models_in(folder, manifest)
-    selection = manifest.selection_digest
-    return verify_library(here, app, label.abi, traces, runner, library, levels, models, selection)
+    return DeliveredLibrary(
+        label,
+        app,
+        library,
+        runner_path(here, label),
+        () if kernels is None else _levels(here, label, kernels.levels),
+        models_in(folder, manifest),
+        manifest.selection_digest,
+    )
+
+
+def _require_built(label: VariantLabel, path: Path) -> None:
+    if not path.is_file():
+        raise NotBuiltError(
+            f"{label} has not been built in this workspace",
+            seen=f"no {path.name}",
+            hint=f"run: ./orchestrate build {label}",
+        )
+
+
+def verify_delivered(here: Invocation, label: VariantLabel) -> tuple[VerifyResult, ...]:
+    """Verify `dist/<app>/<abi>/`: that its files are those of its manifest, then that models run.
+
+    Raises what `delivered_library`, `read_traces` and `verify_library` raise, and NotBuiltError
+    where there is nothing to run them with.
+    """
+    library = delivered_library(here, label)
+    if here.toolchains.config(label.abi).run != "none":
+        _require_built(label, library.runner)
+    return verify_library(here, library, read_traces(here, library.app))
 
 
 def _levels(
@@ -102,41 +138,29 @@ def runner_path(here: Invocation, label: VariantLabel) -> Path:
 
 
 def verify_library(
-    here: Invocation,
-    app: App,
-    abi: str,
-    traces: Iterable[Trace],
-    program: Path,
-    library: Path,
-    levels: Iterable[str],
-    models: Mapping[str, Path],
-    selection: str | None,
+    here: Invocation, found: DeliveredLibrary, traces: Iterable[Trace]
 ) -> tuple[VerifyResult, ...]:
-    """Run every model of the app in `library` and compare with the traces' recorded runs: with what
-    the processor has that runs it, and at all other CPU levels; with one thread, and with several
-    where the app has them; and with inputs that are parts of larger tensors. Delivered files of its
-    `models`, by name, are run too.
-
-    program: the model runner, linked against `library`; it says which levels it could choose from
-    levels: those above the ABI's baseline that the library chooses from, lowest first.
-    selection: the digest in its manifest, where that has one. Raises OtherSelectionError.
+    """Run every model of the app in its library and compare with the traces' recorded runs: with
+    what the processor has that runs it, and at all other CPU levels; with one thread, and with
+    several where the app has them; and with inputs that are parts of larger tensors. Delivered
+    files of its models are run too. Raises OtherSelectionError.
     """
+    app, library, levels, models = found.app, found.file, found.levels, found.models
     threads = verified_threads(app)
-    running = here.toolchains.running(abi)
-    levels = tuple(levels)
+    running = here.toolchains.running(found.label.abi)
     results = []
     for model, trace in with_traces(app, traces):
         if running.prefix is None:
             results.append(not_run(model.name, running.why_not))
             continue
         expected = read_runs(app.folder, trace, here.context.root)
-        argv = [*running.prefix, str(program)]
+        argv = [*running.prefix, str(found.runner)]
         shipped = here.models.shipped(app, model)
         runner = _Runner(argv, library.parent, shipped, model, here.context)
         # what is delivered has no inputs inside: it gets those that this run had
         inside = model.name in models and not model.runs and shipped.inputs is None
         ran = runner.run(threads=1, with_arguments=inside)
-        require_selection(selection, ran, Place(str(library)))
+        require_selection(found.selection, ran, Place(str(library)))
         verdict = Judge(model.name, expected, ran.result, cache(runner.nudged)).verdict
         others = {level: verdict(again) for level, again in _at_other_levels(runner, levels, ran)}
         result = at_levels(verdict(ran), others, _lacking(levels, ran, others))
@@ -146,7 +170,7 @@ def verify_library(
             }
             result = in_layouts(result, laid_out)
             for line in lacking_in_layouts(laid_out):
-                here.log(f"//apps/{app.name}:{abi}: {line}")
+                here.log(f"{found.label}: {line}")
         if threads > 1:
             result = with_threads(result, threads, verdict(runner.run(threads=threads)))
         if model.name in models:

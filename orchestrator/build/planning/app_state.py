@@ -24,6 +24,7 @@ from orchestrator.values.trace import Trace
 NOT_OF_CONFIG: Mapping[str, str] = {
     "targets": "which other ABIs are built changes no variant",
     "budgets": "a limit: it fails a build, and changes nothing that is delivered",
+    "memory": "a limit: it fails a build, and changes nothing that is delivered",
     "packages": "packages are made of delivered variants",
     "forbid": "it fails a build, and changes nothing that is delivered",
     "extra": "its operators are in the selection; its reasons are not delivered",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.build.workshop.invocation import Prepared
@@ -26,6 +26,9 @@ from orchestrator.values.packages import library_name
 RUNNER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
 # The model runner, watched by the development library's observer.
 DEVELOPMENT_RUNNER_SOURCES = ("development/main.cpp", *RUNNER_SOURCES[1:])
+MEMORY_RUNNER = "memory"
+# The model runner that counts what the library allocates.
+MEMORY_SOURCES = ("memory/main.cpp", "memory/heap.cpp", "memory/watch.cpp", *RUNNER_SOURCES[1:])
 _COLLECT = ("-Wl,--gc-sections",)
 # What the loader fills in is read-only from then on, and no data is code. Said also where it is a
 # linker's default: GNU's is whatever a distribution chose. `-z text` is not, which zig refuses:
@@ -62,6 +65,8 @@ class VariantLinks:
     """The files that one variant is delivered from, and what builds its model runner.
 
     There is no runner where nothing here can run it, and no C++ library where a compiler brings it.
+    memory: the runner that counts memory, where that is measured; its compilations are among the
+    runners'.
     """
 
     shared: Link
@@ -70,19 +75,24 @@ class VariantLinks:
     runner: Link | None
     runner_compiles: tuple[Compile, ...]
     cxx_library: tuple[Link, ...]
+    memory: Link | None = None
 
     @property
     def all(self) -> tuple[Link, ...]:
         """Every link of the variant; a link may come before those whose outputs it reads."""
-        runner = () if self.runner is None else (self.runner,)
-        return (self.shared, self.registrations, self.core, *runner, *self.cxx_library)
+        runners = tuple(one for one in (self.runner, self.memory) if one is not None)
+        return (self.shared, self.registrations, self.core, *runners, *self.cxx_library)
 
 
-def links_of(prepared: Prepared, app: str, objects: VariantObjects) -> VariantLinks | StaticLinks:
-    """The links of a release variant, of the form that its system's apps link."""
+def links_of(
+    prepared: Prepared, app: str, objects: VariantObjects, *, memory: bool = False
+) -> VariantLinks | StaticLinks:
+    """The links of a release variant, of the form that its system's apps link. memory: with the
+    runner that counts it."""
     abi = objects.plan.spec.abi
     if prepared.toolchain(abi).links_shared:
-        return variant_links(prepared, app, objects)
+        links = variant_links(prepared, app, objects)
+        return _counting(prepared, objects, links) if memory else links
     folder = f"$state/{VariantLabel(app, abi).linked}"
     return static_links(folder, library_name(app), objects)
 
@@ -130,6 +140,24 @@ def variant_links(
         runner_compiles=compiles,
         cxx_library=library,
     )
+
+
+def _counting(prepared: Prepared, objects: VariantObjects, links: VariantLinks) -> VariantLinks:
+    """The same links with the runner that counts memory, where one can run here."""
+    if links.runner is None:
+        return links
+    spec = objects.plan.spec
+    compiles = _runner_compiles(
+        prepared.runtime, prepared.toolchain(spec.abi), spec, MEMORY_SOURCES
+    )
+    runner = replace(
+        links.runner,
+        output=f"{links.runner.output.rpartition('/')[0]}/{MEMORY_RUNNER}",
+        whole=tuple(one.object for one in compiles),
+        flags=PLATFORMS[spec.system].link_libraries,
+    )
+    every = {one.object: one for one in (*links.runner_compiles, *compiles)}
+    return replace(links, memory=runner, runner_compiles=tuple(every.values()))
 
 
 def runner_compiles(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:

@@ -48,13 +48,19 @@ class Variant:
 
 
 def plan_variants(
-    here: Invocation, labels: Sequence[VariantLabel], *, generate: bool = True, last: bool = False
+    here: Invocation,
+    labels: Sequence[VariantLabel],
+    *,
+    generate: bool = True,
+    last: bool = False,
+    memory: bool = False,
 ) -> tuple[Variant, ...]:
     """Prepare and plan every label, in the order given; all selections come from the traces.
 
     generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
     last: whether no other plan is expected: then a runtime's index and needs are forgotten once its
     variants are planned, so that there is one at a time, and none while libraries are delivered
+    memory: whether each has a runner that counts memory, also of an app without limits on it
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what preparing and planning
     raise.
     """
@@ -65,7 +71,7 @@ def plan_variants(
         for _name, apps in same:
             runtime = here.runtimes.of(apps[0])
             own = [label for label in labels if label.app in apps]
-            found |= _plan_on(here, runtime, own, generate)
+            found |= _plan_on(here, runtime, own, generate, memory)
             if last:
                 runtime.forget_plans()
                 if runtime is not base:
@@ -77,7 +83,11 @@ def plan_variants(
 
 
 def _plan_on(
-    here: Invocation, runtime: Runtime, labels: Sequence[VariantLabel], generate: bool
+    here: Invocation,
+    runtime: Runtime,
+    labels: Sequence[VariantLabel],
+    generate: bool,
+    memory: bool,
 ) -> dict[VariantLabel, Variant]:
     """The variants of one runtime's apps."""
     apps = {
@@ -94,7 +104,12 @@ def _plan_on(
             traces=apps[label.app].traces,
             request=request,
             objects=objects[label],
-            links=links_of(prepared, label.app, objects[label]),
+            links=links_of(
+                prepared,
+                label.app,
+                objects[label],
+                memory=memory or apps[label.app].app.config.memory is not None,
+            ),
         )
         for label, request in requests.items()
     }

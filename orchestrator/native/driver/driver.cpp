@@ -106,8 +106,17 @@ class Observers : public Observer {
   void saw(const lta_value* value) override {
     for (Observer* one : all_) one->saw(value);
   }
+  void running(const std::string& method, int64_t index, bool again) override {
+    for (Observer* one : all_) one->running(method, index, again);
+  }
+  void ran(bool ended) override {
+    for (Observer* one : all_) one->ran(ended);
+  }
   void repeating(bool on) override {
     for (Observer* one : all_) one->repeating(on);
+  }
+  void unloading() override {
+    for (Observer* one : all_) one->unloading();
   }
   void write(json::Writer& out) override {
     for (Observer* one : all_) one->write(out);
@@ -231,14 +240,27 @@ double seconds() {
       .count();
 }
 
-std::vector<double> measure(lta_module* module, const Call& what, const Options& options) {
+// A call that is watched.
+Handle run(lta_module* module, const Call& what, Observer& observer, bool again) {
+  const std::vector<const lta_value*> args = pointers(what.args);
+  lta_value* result = nullptr;
+  observer.running(what.method, what.index, again);
+  const lta_status status =
+      lta_module_run(module, what.method.c_str(), args.data(), args.size(), &result);
+  observer.ran(status == LTA_OK);
+  check(status);
+  return Handle(result);
+}
+
+std::vector<double> measure(lta_module* module, const Call& what, const Options& options,
+                            Observer& observer) {
   for (int i = 0; i < options.warmup; ++i) {
-    call(module, what.method, what.args);
+    run(module, what, observer, true);
   }
   std::vector<double> microseconds;
   for (int i = 0; i < options.repeat; ++i) {
     const double start = seconds();
-    const Handle result = call(module, what.method, what.args);
+    const Handle result = run(module, what, observer, true);
     microseconds.push_back((seconds() - start) * 1e6);
   }
   std::sort(microseconds.begin(), microseconds.end());
@@ -262,12 +284,14 @@ bool run_call(json::Writer& out, lta_module* module, const Call& what, const Opt
       observer.saw(arg.get());
     }
     args.close(']');
-    const Handle result = call(module, what.method, what.args);
-    observer.saw(result.get());
-    write_value(output, result.get());
+    {
+      const Handle result = run(module, what, observer, false);
+      observer.saw(result.get());
+      write_value(output, result.get());
+    }
     if (timed) {
       observer.repeating(true);
-      times = measure(module, what, options);
+      times = measure(module, what, options, observer);
       observer.repeating(false);
     }
   } catch (const ApiError& caught) {
@@ -341,6 +365,7 @@ bool run_model(json::Writer& out, const Options& options, const json::Value* inp
       const bool timed = options.time && what.index == 0;
       good = run_call(out, loaded, what, options, timed, observer) && good;
     }
+    observer.unloading();
     out.close(']').key("error").null();
   } catch (const ApiError& error) {
     good = false;

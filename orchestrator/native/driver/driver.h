@@ -13,6 +13,8 @@
 // Exit codes: 0 everything ran; 1 the model, or a run, failed; 2 wrong usage.
 #pragma once
 
+#include <string>
+
 #include "json.h"
 #include "libtorch_app.h"
 
@@ -25,10 +27,16 @@ class Observer {
   // The library is extended; no model is loaded.
   virtual void before_load() {}
   virtual void loaded(lta_module* /*module*/) {}
-  // An argument before, and a result after, each run.
+  // An argument before, and a result after, each run that is not repeated.
   virtual void saw(const lta_value* /*value*/) {}
+  // Before each run, after its arguments were seen, and after it, before its result is. again: it is
+  // repeated for its time alone.
+  virtual void running(const std::string& /*method*/, int64_t /*index*/, bool /*again*/) {}
+  virtual void ran(bool /*ended*/) {}
   // Between on and off, a run is repeated for its time alone.
   virtual void repeating(bool /*on*/) {}
+  // All runs are over; the module and their arguments are gone after this.
+  virtual void unloading() {}
   // Adds members to the output's top object.
   virtual void write(json::Writer& /*out*/) {}
 };

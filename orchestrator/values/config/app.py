@@ -415,7 +415,26 @@ class SourcesConfig(Declared):
     )
 
 
-class Budget(Declared):
+class Limits(Declared):
+    """Base of limits that a plain size may stand for: that of their first key."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_size(cls, value: Any) -> Any:
+        is_whole = isinstance(value, Mapping | Limits)
+        return value if is_whole else {next(iter(cls.model_fields)): parse_size(value)}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        whole = handler(schema)
+        first = next(iter(handler.resolve_ref_schema(whole)["properties"].values()))
+        size = next(one for one in first["anyOf"] if "null" not in one.values())
+        return {"anyOf": [size, whole]}
+
+
+class Budget(Limits):
     """Limits of one library; a plain size is that of the whole."""
 
     total: Size | None = Field(None, description="Of the stripped library: `1.5MB`, `1.5MiB`.")
@@ -432,21 +451,21 @@ class Budget(Declared):
         description="Of what operators have for themselves alone, as `size --by operator` tells.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_a_size(cls, value: Any) -> Any:
-        return value if isinstance(value, Mapping | Budget) else {"total": parse_size(value)}
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        whole = handler(schema)
-        resolved = handler.resolve_ref_schema(whole)
-        size = next(
-            one for one in resolved["properties"]["total"]["anyOf"] if "null" not in one.values()
-        )
-        return {"anyOf": [size, whole]}
+class MemoryBudget(Limits):
+    """Limits of the memory that a model takes; a plain size is that of its peak."""
+
+    peak: Size | None = Field(
+        None, description="The most at once, loading and in its runs, with weights: `30MB`."
+    )
+    kept: Size | None = Field(
+        None, description="Between runs: weights, what kernels keep of them, state."
+    )
+    models: Annotated[
+        Mapping[Annotated[str, Field(pattern=NAME)], Size], Example("{classifier: 30MB}")
+    ] = Field(
+        default_factory=dict, description="Peaks of single models, in place of `peak`, by name."
+    )
 
 
 ElementwiseDtype = Literal[
@@ -559,6 +578,14 @@ class AppConfig(Declared):
         description=(
             "Limits of the stripped shared library, by ABI: a size, `1.5MB`, or `total`,"
             " `compressed`, `growth` and `operators`."
+        ),
+    )
+    memory: Annotated[MemoryBudget, Example("30MB")] | None = Field(
+        None,
+        description=(
+            "Limits of the memory that each of its models takes: a size, `30MB`, for the peak, or"
+            " `peak`, `kept` and `models`. Measured in verification, in the libraries whose"
+            " binaries run on the build machine."
         ),
     )
     packages: Annotated[Tuple[PackageKind], Field(min_length=1)] | None = Field(

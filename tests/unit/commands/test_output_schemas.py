@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from memory_toy import MEMORY
 from test_load import APP, TOOLCHAIN, good_workspace
 from test_report_canonical import REPORT as CANONICAL
 from test_report_plan import toy
@@ -18,13 +19,14 @@ from test_table import PACKAGES, REPORT
 
 from orchestrator import cli
 from orchestrator.build.delivering.keep_going import failed_row
+from orchestrator.build.delivering.memory import Measured as Memory
 from orchestrator.build.explaining.explain import Answer
 from orchestrator.build.explaining.size import Bytes, Measured
 from orchestrator.build.tracing.trace import TracedApp, TracedModel
 from orchestrator.build.workshop.runtimes import Runtimes
 from orchestrator.build.workshop.toolchains import Toolchains
 from orchestrator.ci.jobs import Job, Matrix
-from orchestrator.commands import COMMANDS, coverage, size, toolchain, verify, why
+from orchestrator.commands import COMMANDS, coverage, memory, size, toolchain, verify, why
 from orchestrator.commands import explain as explain_command
 from orchestrator.commands import trace as trace_command
 from orchestrator.compilers.capabilities import Capabilities
@@ -35,6 +37,7 @@ from orchestrator.report.canonical import to_json
 from orchestrator.report.coverage import ModelCoverage
 from orchestrator.report.events import Event, last_events
 from orchestrator.report.explanation import Difference, Explanation
+from orchestrator.report.memory import memory_text
 from orchestrator.report.table import BuildReport, Engine, Exported
 from orchestrator.size.attribution import Asked, Attribution, Share
 from orchestrator.size.graph import LinkedGraph, Node
@@ -116,6 +119,30 @@ def test_advisories() -> None:
     )
     text = json.dumps({"format": 1, "libraries": advisories.values([found])})
     assert faults("advisories", text) == []
+
+
+def test_what_memory_prints(
+    two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(_: object, labels: list[VariantLabel], **__: object) -> list[Memory]:
+        return [Memory(labels[0], (MEMORY,)), Memory(labels[1], (), "no emulator")]
+
+    monkeypatch.setattr(memory, "require_traced", lambda *_: None)
+    monkeypatch.setattr(memory, "measured", found)
+    assert run(two_abis, "memory", "--json") == 0
+    out = capsys.readouterr().out
+    assert faults("memory", out) == []
+    told = json.loads(out)
+    assert [one["abi"] for one in told["models"]] == ["a"]
+    assert told["not_measured"] == [{"app": "camera", "abi": "b", "why": "no emulator"}]
+    assert run(two_abis, "memory", "--top", "1") == 0
+    printed = capsys.readouterr()
+    assert printed.out == memory_text(VariantLabel("camera", "a"), MEMORY, 1)
+    assert "//apps/camera:b: not measured: no emulator\n" in printed.err
+    nothing = Memory(VariantLabel("camera", "b"), (), "no emulator")
+    monkeypatch.setattr(memory, "measured", lambda *_, **__: [nothing])
+    assert run(two_abis, "memory") == 1
+    assert "no library of these runs on this machine" in capsys.readouterr().err
 
 
 def test_canonical_models() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.load.schemas import MODELS, schema_text
-from orchestrator.values.config.app import AppConfig, Budget, InputRun, TensorSpec
+from orchestrator.values.config.app import AppConfig, Budget, InputRun, MemoryBudget, TensorSpec
 from orchestrator.values.config.forms import PACKAGE, PATTERN_WORDS, SIZE, parse_size
 from orchestrator.values.config.toolchain import Compiler, Emulator, ToolchainConfig
 from orchestrator.values.config.workspace import DebianSource, Launcher, Source, WorkspaceConfig
@@ -111,6 +111,20 @@ def test_sizes(text: object, size: int) -> None:
     assert AppConfig.model_validate(APP | {"budgets": {"x": text}}).budgets == {
         "x": Budget(total=size)
     }
+
+
+def test_memory() -> None:
+    """A size is that of the peak."""
+    for given, meant in (
+        ("3MB", MemoryBudget(peak=3_000_000)),
+        ({"peak": "3MB"}, MemoryBudget(peak=3_000_000)),
+        (
+            {"kept": "2MB", "models": {"x": "1MB"}},
+            MemoryBudget(kept=2_000_000, models={"x": 1_000_000}),
+        ),
+    ):
+        assert AppConfig.model_validate(APP | {"memory": given}).memory == meant
+    assert _first_fault(AppConfig, APP | {"memory": "much"})[0] == "not a size"
 
 
 @pytest.mark.parametrize("text", ["1.5", "MB", "1.5mb", "-1MB", "1,5MB", "1.5MB\n", -1, 1.5, True])

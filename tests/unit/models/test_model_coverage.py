@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from orchestrator.errors import Place
 from orchestrator.models.coverage import (
     MisfitCoverageError,
+    called_at,
     counted,
     coverage_of,
     methods_covered,
@@ -194,3 +196,16 @@ def test_every_function_of_a_model_is_listed(path: Path) -> None:
     assert [one.qualified for one in listings] == [one.qualified for one in functions]
     for listing, function in zip(listings, functions, strict=True):
         assert {*listing.operators.values()} <= {str(use.operator) for use in function.operators}
+
+
+def test_the_place_of_an_instruction_that_runs_as_a_later_one() -> None:
+    """A layer of several instructions is called at its last one."""
+    names = ("OP", "OP", "OP", "OP")
+    called = {0: "aten::conv2d", 1: "aten::conv2d", 2: "aten::relu", 3: "aten::add"}
+    places = {at: Place("net.py", 10 + at) for at in called}
+    of = Listing("__torch__.M.forward", names, operators=called, places=places)
+    assert called_at([of], 0, 2, "aten::conv2d") == "forward at net.py:11"
+    assert called_at([of], 0, 2, "aten::relu") == "forward at net.py:12"
+    assert called_at([of], 0, 1, "aten::add") == "forward at net.py:11"
+    assert called_at([replace(of, places={})], 0, 0, "aten::conv2d") == "forward at instruction 0"
+    assert called_at([of], 1, 3, "aten::add") == "instruction 3"

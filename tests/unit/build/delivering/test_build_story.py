@@ -291,7 +291,7 @@ def test_a_row_tells_at_which_cpu_levels_the_models_ran(
     asked = []
 
     def verified(*arguments: Any) -> tuple[VerifyResult, ...]:
-        asked.append(arguments[6])
+        asked.append(arguments[1].levels)
         return (VerifyResult("toy", "ok", 1, levels=("baseline",), levels_not_run=("avxvnni",)),)
 
     monkeypatch.setattr(building, "verify_library", verified)
@@ -321,7 +321,7 @@ class Verifier:
         patch.setattr(verifying, "verify_library", self._run)
 
     def _run(self, *arguments: Any) -> tuple[VerifyResult, ...]:
-        self.ran.append(arguments[5])
+        self.ran.append(arguments[1].file)
         return (VerifyResult("toy", "ok", 1),)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,11 @@ import pytest
 from toy_workspace import toy_invocation
 
 from orchestrator.build.delivering import verify as story
-from orchestrator.build.delivering.verify import verified_threads, verify_library
+from orchestrator.build.delivering.verify import (
+    DeliveredLibrary,
+    verified_threads,
+    verify_library,
+)
 from orchestrator.build.planning.selected import (
     OtherSelectionError,
     require_held,
@@ -20,6 +25,7 @@ from orchestrator.build.planning.selected import (
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.errors import Place
 from orchestrator.values.config.forms import CORES
+from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import RunnerResult, VerifyResult
 
 
@@ -56,6 +62,12 @@ def invocation(root: Path) -> Invocation:
     return toy_invocation(root, {"app": APP}, found={ABI: compiler})
 
 
+def library_of(here: Invocation) -> DeliveredLibrary:
+    """Its library, with one CPU level, and without models beside it."""
+    app, file = here.workspace.apps["app"], Path("lib/libapp_torch.so")
+    return DeliveredLibrary(VariantLabel("app", ABI), app, file, Path("driver"), (), {}, None)
+
+
 @pytest.mark.parametrize(("given", "status"), [(1, "ok"), (2, "failed")])
 def test_the_delivered_file_is_run_besides_the_original(
     given: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -80,13 +92,12 @@ def test_the_delivered_file_is_run_besides_the_original(
     monkeypatch.setattr(story, "run_model", run_model)
     monkeypatch.setattr(story, "read_runs", lambda *_: runs(1))
     here = invocation(tmp_path)
-    app = here.workspace.apps["app"]
     trace: Any = SimpleNamespace(model="net")
-    library = (Path("driver"), Path("lib/libapp_torch.so"), ())
-    (result,) = verify_library(here, app, ABI, [trace], *library, {"net": delivered}, None)
+    with_model = replace(library_of(here), models={"net": delivered})
+    (result,) = verify_library(here, with_model, [trace])
     assert ran == [original, delivered]
     assert result.status == status
-    (without,) = verify_library(here, app, ABI, [trace], *library, {}, None)
+    (without,) = verify_library(here, library_of(here), [trace])
     assert (without.status, ran[2:]) == ("ok", [original])
     assert layouts == ["part", "channels-last"] * 2
 
@@ -178,9 +189,7 @@ def verified(
     monkeypatch.setattr(story, "read_runs", lambda *_: {"runs": [recorded], "error": None})
     here = invocation(root)
     trace: Any = SimpleNamespace(model="net")
-    library = (Path("driver"), Path("lib/libapp_torch.so"), levels)
-    app = here.workspace.apps["app"]
-    (result,) = verify_library(here, app, ABI, [trace], *library, {}, None)
+    (result,) = verify_library(here, replace(library_of(here), levels=levels), [trace])
     return result
 
 

@@ -48,6 +48,7 @@ OTHER: Mapping[str, Any] = MappingProxyType(
         "cpu": {"arm64": ["dotprod"]},
         "threads": 2,
         "budgets": {"linux-arm64": "1MB"},
+        "memory": "3MB",
         "packages": ["tar"],
         "deliver_models": True,
         "version": "3.0.0",

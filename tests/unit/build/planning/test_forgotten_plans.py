@@ -76,7 +76,12 @@ class _Workspace:
         return index
 
     def _plan(
-        self, here: Invocation, runtime: Runtime, labels: list[VariantLabel], generate: bool
+        self,
+        here: Invocation,
+        runtime: Runtime,
+        labels: list[VariantLabel],
+        generate: bool,
+        memory: bool,
     ) -> dict[VariantLabel, Any]:
         needed(runtime.index, runtime.kernels, entry=[0], operators=(), follow_calls=False)
         _ = runtime.planner, runtime.kernels_for(())
@@ -122,7 +127,11 @@ def test_an_apps_layer_is_freed_before_the_next_ones(
         return "base" if runtime.sources is None else runtime.sources.app
 
     def plan(
-        here: Invocation, runtime: Runtime, labels: list[VariantLabel], generate: bool
+        here: Invocation,
+        runtime: Runtime,
+        labels: list[VariantLabel],
+        generate: bool,
+        memory: bool,
     ) -> dict[VariantLabel, Any]:
         events.append(f"plan {shown(runtime)}")
         return dict.fromkeys(labels)
