@@ -147,23 +147,28 @@ def _counting(prepared: Prepared, objects: VariantObjects, links: VariantLinks) 
     if links.runner is None:
         return links
     spec = objects.plan.spec
-    compiles = _runner_compiles(
-        prepared.runtime, prepared.toolchain(spec.abi), spec, MEMORY_SOURCES
-    )
+    toolchain = prepared.toolchain(spec.abi)
+    compiles = _runner_compiles(prepared.runtime, toolchain, spec, MEMORY_SOURCES)
     runner = replace(
         links.runner,
         output=f"{links.runner.output.rpartition('/')[0]}/{MEMORY_RUNNER}",
         whole=tuple(one.object for one in compiles),
         flags=PLATFORMS[spec.system].link_libraries,
     )
-    every = {one.object: one for one in (*links.runner_compiles, *compiles)}
-    return replace(links, memory=runner, runner_compiles=tuple(every.values()))
+    return replace(
+        links, memory=runner, runner_compiles=runner_compiles(prepared, spec, memory=True)
+    )
 
 
-def runner_compiles(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
-    """The compilations of a release variant's model runner: those of its links."""
+def runner_compiles(
+    prepared: Prepared, spec: VariantSpec, *, memory: bool = False
+) -> tuple[Compile, ...]:
+    """The compilations of a release variant's model runners: those of its links."""
     toolchain = prepared.toolchain(spec.abi)
-    return _runner_compiles(prepared.runtime, toolchain, spec) if toolchain.links_shared else ()
+    if not toolchain.links_shared:
+        return ()
+    sources = (*RUNNER_SOURCES, *MEMORY_SOURCES) if memory else RUNNER_SOURCES
+    return _runner_compiles(prepared.runtime, toolchain, spec, tuple(dict.fromkeys(sources)))
 
 
 def extensible_script(runtime: Runtime, app: str, spec: VariantSpec) -> str:

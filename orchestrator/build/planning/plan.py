@@ -196,7 +196,7 @@ def _planned_on(
     traces = {name: read_traces(here, app) for name, app in apps.items()}
     prepared = here.prepare(runtime, (label.abi for label in labels))
     dtypes = UnselectedDtypes(runtime.index)
-    runners = dict[VariantSpec, tuple[Compile, ...]]()
+    runners = dict[tuple[VariantSpec, bool], tuple[Compile, ...]]()
     for name, own in of_app.items():
         app = apps[name]
         read = read_app(here, app, traces.pop(name))
@@ -209,12 +209,13 @@ def _planned_on(
             if key not in found:
                 hot = {n for n, unit in enumerate(runtime.index.units) if unit.path in spec.hot}
                 found[key] = dtypes.switched(needed.switches, objects.plan.selection, hot)
-            if spec.common not in runners:
-                runners[spec.common] = runner_compiles(prepared, spec)
+            runner = (spec.common, app.config.memory is not None)
+            if runner not in runners:
+                runners[runner] = runner_compiles(prepared, spec, memory=runner[1])
             yield PlannedVariant(
                 app=name,
                 abi=spec.abi,
-                objects=every.numbers((*objects.compiles, *runners[spec.common])),
+                objects=every.numbers((*objects.compiles, *runners[runner])),
                 estimated_bytes=_estimated(objects, found[key], prepared.config(spec.abi)),
                 generated=_is_generated(here, objects),
                 budget_bytes=_total_budget(app, spec.abi),

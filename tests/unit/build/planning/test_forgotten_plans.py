@@ -178,7 +178,7 @@ def test_a_plan_holds_what_one_app_needs_at_a_time(
     )
     monkeypatch.setattr(module, "plan_all", plan_all)
     monkeypatch.setattr(module, "read_traces", lambda here, app: ())
-    monkeypatch.setattr(module, "runner_compiles", lambda *of: ())
+    monkeypatch.setattr(module, "runner_compiles", lambda *of, **how: ())
     monkeypatch.setattr(module, "_present", lambda here, compiles: frozenset())
     monkeypatch.setattr(
         module,
