@@ -54,6 +54,18 @@ def test_what_models_take(built: Path) -> None:
     assert left[-1] > 1.5 * left[0]
 
 
+@pytest.mark.full_only
+def test_in_an_emulator(built: Path) -> None:
+    """With glibc and musl; most of it are tensors, which are the same for every processor."""
+    labels = (CAMERA, "//apps/camera:linux-arm64", "//apps/reader:linux-arm64-musl")
+    ran = orchestrator("memory", *labels, "--json", "--quiet")
+    assert ran.code == 0, ran.err
+    here, arm, *readers = json.loads(ran.out)["models"]
+    assert abs(arm["peak_bytes"] - here["peak_bytes"]) < here["peak_bytes"] / 20
+    assert [one["model"] for one in readers] == ["detector", "recogniser"]
+    assert all(run["at"] for one in (arm, *readers) for run in one["runs"])
+
+
 def test_the_guide(built: Path) -> None:
     ran = orchestrator("memory", CAMERA, "--top", "4", "--quiet")
     assert rough(ran.out) == rough(shown("docs/guide/memory.md", "//apps/camera:linux-x86_64 cl"))
