@@ -106,11 +106,11 @@ class Observers : public Observer {
   void saw(const lta_value* value) override {
     for (Observer* one : all_) one->saw(value);
   }
-  void running(const std::string& method, int64_t index, bool again) override {
-    for (Observer* one : all_) one->running(method, index, again);
+  void run_begins(const std::string& method, int64_t index, bool again) override {
+    for (Observer* one : all_) one->run_begins(method, index, again);
   }
-  void ran(bool ended) override {
-    for (Observer* one : all_) one->ran(ended);
+  void run_ended(bool ended) override {
+    for (Observer* one : all_) one->run_ended(ended);
   }
   void repeating(bool on) override {
     for (Observer* one : all_) one->repeating(on);
@@ -244,10 +244,10 @@ double seconds() {
 Handle run(lta_module* module, const Call& what, Observer& observer, bool again) {
   const std::vector<const lta_value*> args = pointers(what.args);
   lta_value* result = nullptr;
-  observer.running(what.method, what.index, again);
+  observer.run_begins(what.method, what.index, again);
   const lta_status status =
       lta_module_run(module, what.method.c_str(), args.data(), args.size(), &result);
-  observer.ran(status == LTA_OK);
+  observer.run_ended(status == LTA_OK);
   check(status);
   return Handle(result);
 }

@@ -31,8 +31,8 @@ class Observer {
   virtual void saw(const lta_value* /*value*/) {}
   // Before each run, after its arguments were seen, and after it, before its result is. again: it is
   // repeated for its time alone.
-  virtual void running(const std::string& /*method*/, int64_t /*index*/, bool /*again*/) {}
-  virtual void ran(bool /*ended*/) {}
+  virtual void run_begins(const std::string& /*method*/, int64_t /*index*/, bool /*again*/) {}
+  virtual void run_ended(bool /*ended*/) {}
   // Between on and off, a run is repeated for its time alone.
   virtual void repeating(bool /*on*/) {}
   // All runs are over; the module and their arguments are gone after this.

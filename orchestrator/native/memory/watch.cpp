@@ -199,7 +199,7 @@ class Watcher : public driver::Observer {
     is_result_ = false;
   }
 
-  void running(const std::string& method, int64_t index, bool again) override {
+  void run_begins(const std::string& method, int64_t index, bool again) override {
     settle();
     if (!again) {
       inputs_of_call_ = std::exchange(inputs_, 0);
@@ -213,7 +213,7 @@ class Watcher : public driver::Observer {
     count(true);
   }
 
-  void ran(bool ended) override {
+  void run_ended(bool ended) override {
     count(false);
     is_running = false;
     at(0);
