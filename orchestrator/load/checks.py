@@ -19,6 +19,7 @@ from orchestrator.load.validate import detailed
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
+from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.values.config.app import PackageKind
 from orchestrator.values.config.forms import NAME, PATTERN_WORDS
 from orchestrator.values.config.workspace import RuntimePin, WorkspaceConfig
@@ -79,6 +80,10 @@ class BudgetTargetError(OrchestratorError):
 
 class MemoryModelError(OrchestratorError):
     """A limit on the memory of a model that the app does not have."""
+
+
+class BudgetKindError(OrchestratorError):
+    """A limit of something that the libraries of an ABI do not have."""
 
 
 class ExtraForbiddenError(OrchestratorError):
@@ -196,6 +201,7 @@ def check_apps(
             yield from found_sources(app, app.config.sources).faults
             yield from _canonical(app)
         yield from _targets(app, known, groups)
+        yield from _budgets(app, toolchains, groups)
         yield from _extra(app)
         yield from _memory(app)
         yield from _cpu(app, toolchains, groups)
@@ -398,6 +404,32 @@ def _memory(app: App) -> Iterator[OrchestratorError]:
                 expected=", ".join(names),
                 seen=name,
                 hint=did_you_mean(name, names, "remove it, or add the model"),
+            )
+
+
+def _budgets(
+    app: App, toolchains: Mapping[str, Toolchain], groups: Mapping[str, tuple[str, ...]]
+) -> Iterator[OrchestratorError]:
+    for target, budget in app.config.budgets.items():
+        systems = {
+            toolchains[abi].config.system for abi in abis_of([target], groups) if abi in toolchains
+        }
+        shared = [one for one in systems if isinstance(PLATFORMS[one].library, SharedLibrary)]
+        if budget.compressed is not None and len(shared) < len(systems):
+            yield BudgetKindError(
+                f"a budget of the compressed library for {target}, where apps link a static one",
+                place=app.places.key(("budgets", target, "compressed")),
+                expected="`total`, `growth` or `operators`: of what an app's linker takes",
+                seen="compressed",
+                hint="remove it: what ships is the app that links this library",
+            )
+        if budget.operators and shared and app.optimize == "size":
+            yield BudgetKindError(
+                f"budgets of operators for {target}, whose library is optimised as a whole",
+                place=app.places.key(("budgets", target, "operators")),
+                expected="`optimize: balanced` or `speed`",
+                seen="optimize: size",
+                hint="remove them: such a library does not tell its operators apart",
             )
 
 

@@ -193,6 +193,15 @@ def _load_toolchains(
     return toolchains, groups, known
 
 
+def shipped_toolchains() -> dict[str, Toolchain]:
+    """The toolchains that we ship, by ABI, whatever a workspace declares of the same names."""
+    faults: list[OrchestratorError] = []
+    files = sorted(BUILT_IN.glob("toolchains/*.yaml"))
+    loaded = [_load_toolchain(BUILT_IN, file, faults) for file in files]
+    raise_all(faults)
+    return {one.config.abi: one for one in loaded if isinstance(one, Toolchain)}
+
+
 def _app_of(fault: OrchestratorError) -> str:
     """The app in whose folder a fault is: `apps/<app>/...`."""
     assert fault.place

@@ -7,10 +7,11 @@ be settled, one that is there is.
 A forward data flow over each function, in which a value is known (a constant, an attribute that
 nothing sets, what follows from both) or is not. Attributes are those of the objects in the file.
 Two things set them: `SET_ATTR`, of which the flow knows the object or takes it to be any, and
-operators that are not PyTorch's, which get an object only where `_escapes` says so. Nothing else
-does: what calls a library passes tensors, numbers, texts and containers of them, and no object
-(native/capi/libtorch_app.h). Setting counts where it can run; so the flow starts with no attribute
-set, and is made again with those that it found, until it finds no others.
+operators that are not PyTorch's, which get an object only where `_escapes` says so. The C API sets
+none: it takes tensors, numbers, texts and containers of them, and no object
+(native/capi/libtorch_app.h). What an app sets through PyTorch's C++ API, such as `training` by
+`train()`, is not followed: docs/guide/trace.md. Setting counts where it can run; so the flow starts
+with no attribute set, and is made again with those that it found, until it finds no others.
 
 `native/kernels/rewrite.cpp` asks the same of a loaded model, by fewer operators: decision 0087.
 """

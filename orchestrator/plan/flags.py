@@ -184,17 +184,10 @@ _OF_CODE: Final = frozenset(
 )
 
 
-@cache
-def header_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+def header_flags(flags: Iterable[str]) -> tuple[str, ...]:
     """Return the flags of the precompiled header for units with `flags`: the same for all levels of
-    optimisation, guards of the stack, and ways to link."""
-    late = together(())
-    cut = next(
-        (at for at in range(len(flags)) if flags[at : at + len(late)] == late),
-        len(flags),
-    )
-    alone = (*flags[:cut], *flags[cut + len(late) :])
-    return ("-Os", *(flag for flag in alone if flag not in _OF_CODE))
+    optimisation and guards of the stack."""
+    return ("-Os", *(flag for flag in flags if flag not in _OF_CODE))
 
 
 def reading(flags: tuple[str, ...], header: object | None) -> tuple[str, ...]:

@@ -160,9 +160,8 @@ def registration_compiles(
 
 @cache
 def _registering(dialect: Dialect, runtime: str, header: str, spec: VariantSpec) -> _Compiling:
-    alone = flags_of(dialect, spec)
-    pch = precompiled(header, runtime, spec, alone)
-    flags = reading(alone, pch)
+    pch = precompiled(dialect, header, runtime, spec)
+    flags = reading(flags_of(dialect, spec), pch)
     of = {"runtime": runtime, "pch": None if pch is None else pch.fingerprint}
     return _generated(spec, flags, of, _REGISTRATION_COST, pch)
 
@@ -214,7 +213,7 @@ def native_compiles(
     facts: RuntimeFacts, spec: VariantSpec, sources: Iterable[str], native: NativeFiles
 ) -> tuple[Compile, ...]:
     """The compilations of our own sources (`capi/capi.cpp`)."""
-    pch = precompile(facts, spec, flags_of(facts.dialect, spec))
+    pch = precompile(facts, spec)
     runtime = (facts.dialect, facts.identity)
     return _native_compiles(*runtime, spec.level, tuple(sources), native, pch)
 
@@ -234,7 +233,7 @@ def kernel_compiles(
     level_flags: what tells them of the variant's CPU levels
     """
     runtime = (facts.dialect, facts.identity)
-    pch = precompile(facts, spec, flags_of(facts.dialect, spec))
+    pch = precompile(facts, spec)
     return _kernel_compiles(
         *runtime, spec.level, tuple(sources), native, library, fast, level_flags, pch
     )

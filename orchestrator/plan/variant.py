@@ -303,7 +303,7 @@ def compilation(
         and (flagged is None or flagged.precompiled)
         and unit.path not in facts.unlike
     ):
-        pch = precompile(facts, spec, flags)
+        pch = precompile(facts, spec)
         flags = reading(flags, pch)
     more = dict[str, object]()
     if flagged is not None:
@@ -399,18 +399,23 @@ def flags_of(
     )
 
 
-def precompile(facts: RuntimeFacts, spec: VariantSpec, flags: tuple[str, ...]) -> Precompile | None:
-    """The precompiled header for units with `flags`; None where the variant has none."""
-    return precompiled(facts.pch, facts.identity, spec, flags)
+def precompile(facts: RuntimeFacts, spec: VariantSpec) -> Precompile | None:
+    """The precompiled header of a variant's C++ units, whatever their level of optimisation, guards
+    of the stack and way to link; None where the variant has none."""
+    return precompiled(facts.dialect, facts.pch, facts.identity, spec.level)
 
 
+@cache
 def precompiled(
-    header: str, runtime: str, spec: VariantSpec, flags: tuple[str, ...]
+    dialect: Dialect, header: str, runtime: str, spec: VariantSpec
 ) -> Precompile | None:
-    """`precompile` by what it takes of a runtime's facts: digests of the header and the runtime."""
+    """`precompile` by what it takes of a runtime's facts: digests of the header and the runtime.
+
+    spec: a level
+    """
     if not spec.precompile:
         return None
-    flags = header_flags(flags)
+    flags = header_flags(flags_of(dialect, replace(spec, lto=False)))
     parts = {
         "header": header,
         "runtime": runtime,

@@ -74,18 +74,11 @@ def upgraded(
     return frozenset(name for name in roots if name in last and archive <= last[name])
 
 
-def with_upgraders(
-    version: VersionData, root_operators: Iterable[OperatorName], archive: int
-) -> frozenset[OperatorName]:
-    """Root operators, and those that what takes the place of `upgraded` ones names: a model is not
-    loaded without them.
-
-    archive: version of the model's archive
-    """
-    roots = frozenset(root_operators)
+def upgraders(version: VersionData, upgraded: Iterable[OperatorName]) -> frozenset[OperatorName]:
+    """Operators that what takes the place of `upgraded` ones names: a model is not loaded without
+    them."""
     calls = {name: called for rule in version.include for name, called in rule.calls.items()}
-    old = upgraded(version, roots, archive)
-    return roots.union(OperatorName.parse(one) for name in old for one in calls.get(name, ()))
+    return frozenset(OperatorName.parse(one) for name in upgraded for one in calls.get(name, ()))
 
 
 def lean_units(version: VersionData, upgraded: Iterable[OperatorName]) -> frozenset[str]:

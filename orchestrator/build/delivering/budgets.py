@@ -79,13 +79,16 @@ def sizes_of(here: Invocation, variant: Variant, delivered: Delivered) -> Sizes:
 def check_budget(variant: Variant, sizes: Sizes) -> None:
     """Raises OverBudgetError for the first limit that is passed, with who asks for most bytes and
     what changed since sizes were kept."""
+    budget = variant.app.config.budgets.get(variant.label.abi)
+    # refused beside budgets of operators
+    smaller = "" if budget is None or budget.operators else " use `optimize: size`,"
     for what, limit, bytes, facts in _passed(variant, sizes):
         raise OverBudgetError(
             f"{variant.label} {what}",
             place=variant.app.place,
             expected=f"at most {limit:,} bytes",
             seen=f"{bytes:,} bytes",
-            hint="raise the budget, use `optimize: size`, or find out which model needs an"
+            hint=f"raise the budget,{smaller} or find out which model needs an"
             f" operator: ./orchestrate why {variant.label} NAME",
             details=_details(sizes),
             facts=facts,

@@ -47,10 +47,10 @@ def _attribution(here: Invocation, label: VariantLabel) -> Attribution:
     optimised as a whole its size."""
     folder = here.context.dist / label.app / label.abi
     if (folder / MANIFEST).is_file():
-        kept = sizes_in(folder)[label.app, label.abi]
+        kept = sizes_in(folder).get((label.app, label.abi))
         manifest = read_manifest(folder)
         fact = manifest.files[manifest.library.file]
-        if not kept.is_total and kept.library == fact.sha256:
+        if kept is not None and not kept.is_total and kept.library == fact.sha256:
             return kept
     try:
         return measured(here, label).attribution

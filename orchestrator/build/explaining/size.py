@@ -199,7 +199,16 @@ def _delivered(here: Invocation, label: VariantLabel) -> Path:
             expected="a delivered library",
             hint=f"run: ./orchestrate build {label}",
         )
-    return folder / read_manifest(folder).library.file
+    manifest = read_manifest(folder)
+    if (manifest.app, manifest.abi) != (label.app, label.abi):
+        raise NothingMeasuredError(
+            f"what lies where {label} is delivered is another app's, or for another ABI",
+            place=Place(str(folder / MANIFEST)),
+            expected=str(label),
+            seen=str(VariantLabel(manifest.app, manifest.abi)),
+            hint=f"run: ./orchestrate build {label}",
+        )
+    return folder / manifest.library.file
 
 
 def _is_of(unstripped: Path, library: Path, stripped: bytes) -> bool:

@@ -35,10 +35,11 @@ from orchestrator.models.coverage import (
     unreachable_operators,
 )
 from orchestrator.models.devices import foreign_devices
+from orchestrator.models.info import ModelInfo
 from orchestrator.models.listing import Listing
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
-from orchestrator.select.backends import upgraded, with_upgraders
+from orchestrator.select.backends import upgraded, upgraders
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
 from orchestrator.trace.difference import Change
@@ -251,11 +252,10 @@ def _request(here: Invocation, runtime: Runtime, app: App, all_operators: bool) 
         selection = everything(runtime.index, kernels)
     else:
         infos = [here.models.info(app, model) for model in app.config.models]
+        old = (_upgraded(runtime, info) for info in infos)
         roots = frozenset[OperatorName]().union(
-            *(
-                with_upgraders(runtime.version, info.root_operators, info.archive_version)
-                for info in infos
-            )
+            *(info.root_operators for info in infos),
+            *(upgraders(runtime.version, names) for names in old),
         )
         kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
         selection = tracer_selection(runtime, kernels, app.name, roots)
@@ -367,6 +367,10 @@ def _trace_model(
     return TracedModel(trace, changes, unsteady, misfits, methods, devices, flat), packed
 
 
+def _upgraded(runtime: Runtime, info: ModelInfo) -> frozenset[OperatorName]:
+    return upgraded(runtime.version, info.root_operators, info.archive_version)
+
+
 def _unreachable(
     here: Invocation,
     runtime: Runtime,
@@ -377,10 +381,10 @@ def _unreachable(
     """The operators that a model names only in calls that no input can reach, without the
     interpreter's own, which every library has.
 
-    None where the loader puts code of an earlier PyTorch's into the model, which may call any.
+    None of them where the loader puts code of an earlier PyTorch's into the model: that may call
+    any.
     """
-    info = here.models.info(app, model)
-    if upgraded(runtime.version, info.root_operators, info.archive_version):
+    if _upgraded(runtime, here.models.info(app, model)):
         return ()
     own = {name for unit in runtime.index.units for name, _ in unit.promoted}
     return unreachable_operators(listings).keys() - own

@@ -121,7 +121,7 @@ def own_layer(
 ) -> OwnLayer:
     """The layer of an app's own sources; quick where the cache has it.
 
-    toolchain: this machine's
+    toolchain: for this machine, with the C++ library that the index was made with
     Raises SourceBrokenError, SourceObjectUnreadableError, NamespaceTakenError, SymbolMissingError.
     """
     work = _Work(sources, runtime, toolchain, context)

@@ -76,8 +76,7 @@ class Runtimes:
         if sources is None:
             return on
         if app not in self._of_apps:
-            toolchain = self._toolchains.of(self._toolchains.host)
-            layer = own_layer(sources, on, toolchain, self._context, self._log)
+            layer = own_layer(sources, on, self._toolchains.analysing, self._context, self._log)
             self._of_apps[app] = layer.over(on)
         return self._of_apps[app]
 

@@ -10,7 +10,8 @@ from orchestrator.compilers.host import host_abi, required_host, this_machine
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
 from orchestrator.context import Context
-from orchestrator.load.declared import Workspace
+from orchestrator.load.declared import Toolchain, Workspace
+from orchestrator.load.workspace import shipped_toolchains
 from orchestrator.values.config.toolchain import ToolchainConfig
 
 
@@ -55,8 +56,23 @@ class Toolchains:
         for abi in sorted(set(abis)):
             self._resolved(abi)
 
+    @cached_property
+    def analysing(self) -> ResolvedToolchain:
+        """The toolchain whose objects are added to a runtime's index: this machine's, or the one
+        that we ship for it where names of C++'s library are spelled otherwise than in the index
+        (libstdc++). Raises what `of` raises, and NoHostToolchainError."""
+        own = self.of(self.host)
+        if own.driver.cxx_library == "libc++":
+            return own
+        shipped = shipped_toolchains()
+        configs = {abi: one.config for abi, one in shipped.items()}
+        return self._resolve(shipped[required_host(configs, this_machine())])
+
     def _resolved(self, abi: str) -> ResolvedToolchain:
-        declared, context = self._workspace.toolchains[abi], self._context
+        return self._resolve(self._workspace.toolchains[abi])
+
+    def _resolve(self, declared: Toolchain) -> ResolvedToolchain:
+        context = self._context
         return resolve_toolchain(
             declared.config,
             declared.place,

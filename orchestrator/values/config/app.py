@@ -439,7 +439,11 @@ class Budget(Limits):
 
     total: Size | None = Field(None, description="Of the stripped library: `1.5MB`, `1.5MiB`.")
     compressed: Size | None = Field(
-        None, description="Of the stripped library after compression with zstd at level 19."
+        None,
+        description=(
+            "Of the stripped library after compression with zstd at level 19; not where apps link a"
+            " static one (iOS)."
+        ),
     )
     growth: Size | None = Field(
         None, description="By how much it may grow since `size` last kept its sizes."
@@ -448,7 +452,10 @@ class Budget(Limits):
         Mapping[Annotated[str, Field(pattern=OPERATOR)], Size], Example("{aten::conv2d: 150kB}")
     ] = Field(
         default_factory=dict,
-        description="Of what operators have for themselves alone, as `size --by operator` tells.",
+        description=(
+            "Of what operators have for themselves alone, as `size --by operator` tells. Not of"
+            " shared libraries with `optimize: size`, which are optimised as a whole."
+        ),
     )
 
 

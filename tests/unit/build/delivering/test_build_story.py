@@ -218,6 +218,9 @@ def test_other_budgets(
     assert caught.value.what == f"//apps/toy:linux-x86_64 {what}"
     assert caught.value.expected == f"at most {limit} bytes"
     assert caught.value.seen == f"{found} bytes"
+    assert caught.value.hint is not None
+    # which is refused beside budgets of operators
+    assert ("optimize: size" in caught.value.hint) == (not budget.operators)
     assert caught.value.details == (
         "what would be gone without it:\n"
         "  350: aten::add.Tensor, net: forward at net.py:3\n"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from package_toy import quick_inputs
 from toy_workspace import toy_invocation
 
+from orchestrator.build.delivering.page import made_page
 from orchestrator.build.explaining.size import (
     Bytes,
     NothingMeasuredError,
@@ -19,6 +22,7 @@ from orchestrator.build.explaining.size import (
     measured,
     members_of,
 )
+from orchestrator.deliver.variant import deliver
 from orchestrator.index.objects import ObjectFacts, Section
 from orchestrator.size.attribution import Asked, Attribution, shares_of
 from orchestrator.size.graph import LinkedGraph, LinkedObject, Node
@@ -36,6 +40,25 @@ def test_what_is_not_built(tmp_path: Path) -> None:
         "  expected: a delivered library\n"
         "  do:       run: ./orchestrate build //apps/camera:linux-x86_64"
     )
+
+
+def test_what_is_another_apps(tmp_path: Path) -> None:
+    here = toy_invocation(tmp_path, {"camera": APP})
+    deliver(quick_inputs(tmp_path / "linked"), here.context.dist)
+    delivered = here.context.dist / "camera/linux-x86_64"
+    delivered.parent.mkdir()
+    shutil.copytree(here.context.dist / "toy/linux-x86_64", delivered)
+    label = VariantLabel("camera", "linux-x86_64")
+    for look in (lambda: measured(here, label), lambda: made_page(here, [label], "dist")):
+        with pytest.raises(NothingMeasuredError) as raised:
+            look()
+        assert raised.value.render() == (
+            f"{delivered}/manifest.json: error: what lies where //apps/camera:linux-x86_64 is"
+            " delivered is another app's, or for another ABI\n"
+            "  expected: //apps/camera:linux-x86_64\n"
+            "  seen:     //apps/toy:linux-x86_64\n"
+            "  do:       run: ./orchestrate build //apps/camera:linux-x86_64"
+        )
 
 
 def test_what_is_optimised_as_a_whole(tmp_path: Path) -> None:
