@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import call, levels_told, numbers, tensor, traced_alone, verdicts
+from driving import call, levels_told, numbers, tensor, traced_alone, verified
 from real import EACH_RUNTIME, V2_6, orchestrator
 
 pytestmark = pytest.mark.real
@@ -47,13 +47,10 @@ def _features(root: Path, app: str) -> list[str]:
     return [] if kernels is None else list(kernels["features"])
 
 
-def _verified(root: Path, app: str, runs: int, more: str = "") -> None:
+def _verified(root: Path, app: str, runs: int, more: str = "", flat: str = "") -> None:
     ran = orchestrator("verify", f"//apps/{app}", "--quiet", cwd=root)
-    assert (ran.code, ran.err, verdicts(ran.out)) == (
-        0,
-        "",
-        f"//apps/{app}:linux-x86_64 {app}: ok, {runs} runs, {levels_told('avx2')}{more}\n",
-    )
+    told = verified(app, app, runs, f"{levels_told('avx2')}{more}", flat)
+    assert (ran.code, ran.err, ran.out) == (0, "", told)
 
 
 def _random(rng: random.Random, *shape: int) -> dict[str, Any]:
@@ -86,7 +83,7 @@ def _without(root: Path, app: str, calls: list[tuple[str, list[dict[str, Any]]]]
 def test_attention_is_that_of_pytorch_at_every_cpu_level(attention: Path) -> None:
     """With and without a mask, causal, of odd sizes, of what is no number, in other dtypes; and
     with threads."""
-    _verified(attention, "attention", 10, ", with 1 and 2 threads")
+    _verified(attention, "attention", 10, ", with 1 and 2 threads", "masked output[11] (all 0)")
     assert {"attention", "attention_rows", "vectors"} <= {*_features(attention, "attention")}
 
 

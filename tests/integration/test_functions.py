@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 import pytest
-from driving import levels_told, reaches, traced_alone, verdicts
+from driving import levels_told, reaches, traced_alone, verified
 from real import EACH_RUNTIME, orchestrator
 
 pytestmark = pytest.mark.real
@@ -29,11 +29,17 @@ def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 def test_functions_give_what_pytorch_gives_at_every_cpu_level(workspace: Path) -> None:
     ran = orchestrator("verify", "//apps/functions", "--quiet", cwd=workspace)
-    assert (ran.code, ran.err, verdicts(ran.out)) == (
+    assert (ran.code, ran.err, ran.out) == (
         0,
         "",
-        "//apps/functions:linux-x86_64 functions: ok, 9 runs, also at CPU level baseline\n"
-        "//apps/functions:linux-x86_64 products: ok, 2 runs, also at CPU level baseline\n",
+        verified(
+            *("functions", "functions", 9, "also at CPU level baseline"),
+            "layouts output[9] (none), columns output[8] (all 1), columns output[9] (none),"
+            " columns output[10] (all 1), columns output[11] (all 0)",
+        )
+        + verified(
+            "functions", "products", 2, "also at CPU level baseline", "forward output[18] (none)"
+        ),
     )
     manifest = json.loads((workspace / "dist/functions/linux-x86_64/manifest.json").read_text())
     assert {*manifest["kernels"]["features"]} >= {

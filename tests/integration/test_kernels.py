@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 from chain_models import chains_both_ways
-from driving import call, levels_told, numbers, reaches, tensor, traced_alone, verdicts
+from driving import call, levels_told, numbers, reaches, tensor, traced_alone, verified_layers
 from memory_program import CHANNELS
 from real import EACH_RUNTIME, orchestrator, workspace_copy
 from shortcut_models import both_ways
@@ -32,8 +32,6 @@ from tests import ptl
 pytestmark = pytest.mark.real
 
 LAYERS = Path(__file__).parent / "apps" / "layers"
-# models that write to a layer's weight by another name
-WRITTEN = ("copied", "valued", "turned", "exact")
 
 
 @pytest.fixture(scope="module", params=EACH_RUNTIME)
@@ -57,21 +55,8 @@ def manifest(root: Path, app: str = "layers") -> dict[str, Any]:
 
 def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path) -> None:
     ran = orchestrator("verify", "//apps/layers", "--quiet", cwd=workspace)
-    assert (ran.code, ran.err, verdicts(ran.out)) == (
-        0,
-        "",
-        "//apps/layers:linux-x86_64 layers: ok, 14 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 pairs: ok, 4 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 windows: ok, 13 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 switched: ok, 4 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 opened: ok, 5 runs, also at CPU level baseline\n"
-        + "".join(
-            f"//apps/layers:linux-x86_64 {name}: ok, 2 runs, also at CPU level baseline\n"
-            for name in WRITTEN
-        ),
-    )
+    told = verified_layers("also at CPU level baseline")
+    assert (ran.code, ran.err, ran.out) == (0, "", told)
     assert manifest(workspace)["kernels"] == {
         "features": [
             *("activation", "add", "batches", "convolution", "convolution_site", "gemm", "images"),
@@ -165,19 +150,8 @@ def test_declared_avx512_gives_the_same(workspace: Path) -> None:
     declared.write_text(before)
     built(workspace)
     assert kernels["levels"] == ["avx2", "avx512"]
-    levels = levels_told("avx2", "avx512")
-    assert (ran.code, ran.err, verdicts(ran.out)) == (
-        0,
-        "",
-        f"//apps/layers:linux-x86_64 layers: ok, 14 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 changing: ok, 2 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 pairs: ok, 4 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 windows: ok, 13 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 switched: ok, 4 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 opened: ok, 5 runs, {levels}\n"
-        + "".join(f"//apps/layers:linux-x86_64 {name}: ok, 2 runs, {levels}\n" for name in WRITTEN),
-    )
+    told = verified_layers(levels_told("avx2", "avx512"))
+    assert (ran.code, ran.err, ran.out) == (0, "", told)
 
 
 def test_much_work_brings_avx512(workspace: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import numbers, tensor, traced_alone, verdicts
+from driving import numbers, tensor, traced_alone, verified
 from real import EACH_RUNTIME, orchestrator
 
 from tests import ptl
@@ -67,12 +67,13 @@ def _require_stock(root: Path) -> None:
 def test_every_layer_is_verified_at_every_cpu_level(workspace: Path) -> None:
     """Against PyTorch's own kernels, which the tracer ran."""
     ran = orchestrator("verify", "//apps/packed", "--quiet", cwd=workspace)
-    assert (ran.code, ran.err, verdicts(ran.out)) == (
+    assert (ran.code, ran.err, ran.out) == (
         0,
         "",
-        "//apps/packed:linux-x86_64 packed: ok, 3 runs, also at CPU level baseline\n"
-        "//apps/packed:linux-x86_64 plain: ok, 3 runs, also at CPU level baseline\n"
-        "//apps/packed:linux-x86_64 late: ok, 1 runs, also at CPU level baseline\n",
+        "".join(
+            verified("packed", model, runs, "also at CPU level baseline")
+            for model, runs in (("packed", 3), ("plain", 3), ("late", 1))
+        ),
     )
     manifest = json.loads((workspace / "dist/packed/linux-x86_64/manifest.json").read_text())
     assert {"prepacked_convolution", "prepacked_linear", "transposed"} <= set(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import levels_told, numbers, traced_alone, verdicts
+from driving import levels_told, numbers, traced_alone, verified
 from real import EACH_RUNTIME, orchestrator
 
 pytestmark = pytest.mark.real
@@ -68,12 +68,11 @@ def quantum(values: list[float]) -> float:
 
 def test_every_model_is_verified(workspace: Path) -> None:
     ran = orchestrator("verify", "//apps/quantised", "--quiet", cwd=workspace)
-    assert (ran.code, ran.err, verdicts(ran.out)) == (
+    assert (ran.code, ran.err, ran.out) == (
         0,
         "",
         "".join(
-            f"//apps/quantised:linux-x86_64 {model}: ok, {runs} runs,"
-            f" {levels_told('avx2', 'avxvnni', 'avx512vnni')}\n"
+            verified("quantised", model, runs, levels_told("avx2", "avxvnni", "avx512vnni"))
             for model, runs in (
                 ("channels", 3),
                 ("tensors", 3),

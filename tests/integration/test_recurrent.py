@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import call, numbers, tensor, traced_alone, verdicts
+from driving import call, numbers, tensor, traced_alone, verified
 from real import EACH_RUNTIME, orchestrator
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
@@ -86,18 +86,14 @@ def test_every_layer_gives_what_pytorch_gives(workspace: Path) -> None:
     ran = orchestrator("verify", "//apps/recurrent", "--quiet", cwd=workspace)
     declared.write_text(before)
     said = "also at CPU level baseline, with 1 and 2 threads"
-    assert (ran.code, ran.err, verdicts(ran.out).splitlines()) == (
+    assert (ran.code, ran.err, ran.out) == (
         0,
         "",
-        [
-            f"//apps/recurrent:linux-x86_64 {model}: ok, {runs}, {said}"
-            for model, runs in (
-                ("layers", "10 runs"),
-                ("left", "1 runs"),
-                ("changing", "2 runs"),
-                ("written", "2 runs"),
-            )
-        ],
+        verified("recurrent", "layers", 10, said, "states output[7] (all 0)")
+        + "".join(
+            verified("recurrent", model, runs, said)
+            for model, runs in (("left", 1), ("changing", 2), ("written", 2))
+        ),
     )
     many = random_tensor(2, 2500, 6)  # more multiplications than one thread is given
     ours, errors = of_all(workspace), refused(workspace)
