@@ -31,12 +31,19 @@ ABI = "android-arm64-v8a"
 ARMV7 = "android-armeabi-v7a"
 HOST = "linux-x86_64"
 REGISTERING = ("CPUGuardImpl.cpp", "promoted_prim_ops.cpp", "registrations.cpp")
+# on 1.13.1 and on 2.6.0
+APPS = (pytest.param("camera", marks=pytest.mark.ci_only), "keyboard")
 WITHOUT_NDK = {"ANDROID_NDK_HOME": "", "ANDROID_NDK_ROOT": ""}
 
 
+@pytest.fixture(scope="module", params=APPS)
+def app(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return workspace_for(tmp_path_factory.mktemp("android"), HOST, ABI)
+def workspace(app: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return workspace_for(tmp_path_factory.mktemp("android"), app, HOST, ABI)
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +51,10 @@ def report(workspace: Path) -> dict[str, dict[str, object]]:
     return built(workspace)
 
 
-def workspace_for(folder: Path, *abis: str) -> Path:
-    """A workspace whose only app is `camera`, for these ABIs."""
-    root = workspace_copy(folder, "camera")
-    path = root / "apps/camera/app.yaml"
+def workspace_for(folder: Path, app: str, *abis: str) -> Path:
+    """A workspace with one app, for these ABIs."""
+    root = workspace_copy(folder, app)
+    path = root / "apps" / app / "app.yaml"
     config = yaml.safe_load(path.read_text())
     config["targets"] = list(abis)
     config["budgets"] = {}
@@ -57,7 +64,7 @@ def workspace_for(folder: Path, *abis: str) -> Path:
 
 def built(workspace: Path) -> dict[str, dict[str, object]]:
     """By ABI what the report of a build without an NDK says."""
-    ran = orchestrator("build", "//apps/camera", "--json", "--quiet", cwd=workspace, **WITHOUT_NDK)
+    ran = orchestrator("build", "//...", "--json", "--quiet", cwd=workspace, **WITHOUT_NDK)
     assert ran.code == 0, ran.err
     return {variant["abi"]: variant for variant in json.loads(ran.out)["variants"]}
 
@@ -69,9 +76,9 @@ def test_it_is_not_run_here_but_made_as_what_ran(report: dict[str, dict[str, obj
 
 
 @pytest.mark.usefixtures("report")
-def test_the_library_is_androids(workspace: Path) -> None:
-    folder = workspace / "dist/camera" / ABI
-    library = folder / "lib/libcamera_torch.so"
+def test_the_library_is_androids(app: str, workspace: Path) -> None:
+    folder = workspace / "dist" / app / ABI
+    library = folder / f"lib/lib{app}_torch.so"
     with library.open("rb") as file:
         read = ELFFile(file)
         assert read["e_machine"] == "EM_AARCH64"
@@ -81,7 +88,7 @@ def test_the_library_is_androids(workspace: Path) -> None:
         assert packed is not None
         assert packed.data()[:4] == b"APS2"
     assert {"libc.so", "liblog.so"} <= set(needed_libraries(library))
-    symbols = defined_symbols(folder / "symbols/libcamera_torch.so.debug")
+    symbols = defined_symbols(folder / f"symbols/lib{app}_torch.so.debug")
     assert any("NSt6__ndk1" in name for name in symbols)
     assert not any("NSt3__1" in name for name in symbols)
 
@@ -89,7 +96,7 @@ def test_the_library_is_androids(workspace: Path) -> None:
 @pytest.mark.ci_only
 def test_of_32_bits_too(tmp_path: Path) -> None:
     """armv7 has kernels, dispatch tables and relocations of its own: the whole app is linked."""
-    root = workspace_for(tmp_path, HOST, ARMV7)
+    root = workspace_for(tmp_path, "camera", HOST, ARMV7)
     row = built(root)[ARMV7]
     assert (row["verified"], row["made_as"]) == ("not run here", HOST)
     library = root / "dist/camera" / ARMV7 / "lib/libcamera_torch.so"
@@ -102,22 +109,22 @@ def test_of_32_bits_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("report")
-def test_it_must_not_be_released(workspace: Path) -> None:
-    manifest = json.loads((workspace / "dist/camera" / ABI / "manifest.json").read_text())
+def test_it_must_not_be_released(app: str, workspace: Path) -> None:
+    manifest = json.loads((workspace / "dist" / app / ABI / "manifest.json").read_text())
     assert manifest["for_release"] is False
     assert manifest["toolchain"]["android"] == {"api": 24, "ndk": None, "stl": "c++_static"}
-    packages = [path.name for path in (workspace / "dist/camera/packages").glob("*.aar")]
+    packages = [path.name for path in (workspace / "dist" / app / "packages").glob("*.aar")]
     assert packages
     assert all("NOT-FOR-RELEASE" in name for name in packages)
 
 
-def test_a_release_is_refused_before_anything_is_compiled(workspace: Path) -> None:
-    ran = orchestrator("build", "//apps/camera", "--release", cwd=workspace, **WITHOUT_NDK)
+def test_a_release_is_refused_before_anything_is_compiled(app: str, workspace: Path) -> None:
+    ran = orchestrator("build", f"//apps/{app}", "--release", cwd=workspace, **WITHOUT_NDK)
     assert (ran.code, ran.out) == (1, "")
     assert (
         ran.err
-        == """\
-toolchains/android-arm64-v8a.yaml: error: //apps/camera:android-arm64-v8a must not be released
+        == f"""\
+toolchains/android-arm64-v8a.yaml: error: //apps/{app}:android-arm64-v8a must not be released
   expected: an Android NDK
   seen:     neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so the stub sysroot is used
   do:       set ANDROID_NDK_HOME to the folder of an NDK, or build without --release
@@ -126,10 +133,12 @@ toolchains/android-arm64-v8a.yaml: error: //apps/camera:android-arm64-v8a must n
 
 
 @pytest.mark.usefixtures("report")
-def test_a_link_without_a_registering_object_is_found(workspace: Path, tmp_path: Path) -> None:
+def test_a_link_without_a_registering_object_is_found(
+    app: str, workspace: Path, tmp_path: Path
+) -> None:
     """Linked once more by hand, without the object that registers the CPU's device guard."""
     here = loaded(workspace)
-    ran, seen = plan_variants(here, [VariantLabel("camera", HOST), VariantLabel("camera", ABI)])
+    ran, seen = plan_variants(here, [VariantLabel(app, HOST), VariantLabel(app, ABI)])
     whole = structure(here, ran)
     library = Path(here.runtimes.fill(seen.links.all[0].output))
     assert differences(whole, structure(here, seen, library)) == ()

@@ -103,7 +103,10 @@ def test_attention_of_other_sizes(attention: Path) -> None:
 
 
 def test_products_with_vectors_are_those_of_pytorch_at_every_cpu_level(vectors: Path) -> None:
-    _verified(vectors, "vectors", 10)
+    _verified(
+        *(vectors, "vectors", 10),
+        flat="forward output[16] (none), forward output[17] (all 0), pairs output[5] (all 0)",
+    )
     assert "vectors" in _features(vectors, "vectors")
 
 

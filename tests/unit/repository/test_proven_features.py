@@ -23,11 +23,7 @@ _NAMED: Final = {"EACH_RUNTIME": ("1.13.1", "2.6.0"), "V1_13": ("1.13.1",), "V2_
 _ROW = re.compile(r"^\| [^|]+ \| \[`(tests/[\w/.]+)`\][^|]* \|(.*)\|$", re.MULTILINE)
 # Features that are tested on 1.13.1 alone, and why.
 OLDER_ALONE: Final = {
-    "tests/integration/test_android.py": "keyboard and translator build 2.6.0 for Android",
     "tests/integration/test_export_modules.py": "modules are lowered to what 1.13.1 has",
-    "tests/integration/test_extra_operators.py": "a guide shows what it adds to camera",
-    "tests/integration/test_packages.py": "its licences and sizes are camera's",
-    "tests/integration/test_size_report.py": "a guide shows camera's report",
 }
 
 
