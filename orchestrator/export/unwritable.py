@@ -11,6 +11,7 @@ import torch
 from orchestrator.export.places import place_in
 from orchestrator.export.refusal import Refused
 
+_OF_CPP = "__torch__.torch.classes."
 _FORKS = ("prim::fork", "aten::wait", "prim::awaitable", "prim::awaitable_wait")
 
 
@@ -32,7 +33,9 @@ def _why_not(node: Any) -> str:
             its = its.getElementType()
         if its.kind() == "EnumType":
             return f"a model has no enumerations, as {_name(its.annotation_str)} is one"
-        if node.kind() == "prim::CreateObject" and its.kind() == "ClassType":
+        made = node.kind() == "prim::CreateObject" and its.kind() == "ClassType"
+        # those of C++ are in the app's library
+        if made and not its.annotation_str.startswith(_OF_CPP):
             return f"a model makes no objects of its own classes, as {_name(its.name())} is one"
     return ""
 

@@ -46,8 +46,6 @@ print(json.dumps(told))
 @pytest.mark.ci_only
 def test_two_add_ons_that_want_the_same_of_the_library(tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "inker")
-    with (root / "apps/inker/app.yaml").open("a") as app:
-        app.write("extensible: true\npackages: [wheel]\n")
     shutil.copytree(ADDITIONS, root / "apps/additions")
     for words in (("build", TARGET), ("trace", "//apps/additions")):
         ran = orchestrator(*words, "--quiet", cwd=root)
@@ -58,7 +56,7 @@ def test_two_add_ons_that_want_the_same_of_the_library(tmp_path: Path) -> None:
         ran = orchestrator("addon", "--for", "dist/inker/linux-x86_64", file, cwd=root)
         assert ran.code == 0, ran.err
         assert f"\n  operators: {', '.join(operators)}\n" in ran.out
-        for of in (model, "its own strokes", "its own outline"):
+        for of in (model, "its own strokes", "its own outline", "its own marks_of_pens"):
             assert f"\n  with the library, {of}: ok\n" in ran.out
         addon = f"dist/inker/addons/linux-x86_64/{model}/lib/libinker_torch_{model}.so"
         given += [root / file, root / addon]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import struct
 from pathlib import Path
 
 import crafted
 import pytest
-import yaml
 import zstandard
 from java_programs import PROGRAMS, Programs
 from real import ROOT, models_of
@@ -21,6 +21,7 @@ from test_calls import taking
 
 from orchestrator.deliver.app_samples import java_class
 from orchestrator.deliver.manifest import ModelFact, read_manifest
+from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers.aar_java import java_package
 from orchestrator.values.methods import Call
 from orchestrator.verify.compare import compare_results
@@ -32,6 +33,7 @@ FIRST_CALLS = {
     "assistant": {"replies": "Tensor(FLOAT32, [1, 96])"},
     "camera": {"classifier": "Tensor(FLOAT32, [1, 10])"},
     "inker": {
+        "marks_of_pens": "Tensor(INT64, [40])",
         "outline": "Tensor(FLOAT32, [12, 4])",
         "strokes": "Tensor(FLOAT32, [1, 6])",
     },
@@ -60,10 +62,9 @@ APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
 
 @pytest.mark.parametrize("app", APPS)
 def test_the_models_give_what_was_recorded(programs: Programs, app: str) -> None:
-    config = yaml.safe_load((ROOT / "apps" / app / "app.yaml").read_text())
-    if any("inputs" in model for model in config["models"]):
-        pytest.fail(f"{app} declares inputs: teach Driver.java to read them")
-    for model in models_of(app):
+    models = load_workspace(ROOT, os.environ).apps[app].config.models
+    # Driver.java makes the calls that the file holds
+    for model in (ROOT / "apps" / app / one.file for one in models if one.inputs == "bundled"):
         ran = programs.run([app], f"{java_package(app)}.Driver", model)
         assert (ran.returncode, ran.stderr) == (0, "")
         recorded = (ROOT / "apps" / app / "traces" / f"{model.stem}.runs.zst").read_bytes()
@@ -125,7 +126,8 @@ def first_call(folder: Path, programs: Programs, app: str, fact: ModelFact, mode
 def test_the_first_call_of_a_readme(
     built: Path, programs: Programs, app: str, tmp_path: Path
 ) -> None:
-    files = {model.stem: model for model in models_of(app)}
+    models = load_workspace(ROOT, os.environ).apps[app].config.models
+    files = {one.name: ROOT / "apps" / app / one.file for one in models}
     printed = {
         fact.name: first_call(tmp_path / fact.name, programs, app, fact, files[fact.name])
         for fact in read_manifest(built / app / "linux-x86_64").models

@@ -46,7 +46,7 @@ def test_it_is_cut_verified_and_delivered(built: Path) -> None:
         assert selection["kernel_dtypes"]["ink_brush_widths"] == ["Float"]
         ran = orchestrator("verify", f"//apps/inker:{abi}", "--quiet")
         assert ran.code == 0, ran.err
-        for name in ("strokes", "outline"):
+        for name in ("strokes", "outline", "marks_of_pens"):
             assert f"//apps/inker:{abi} {name}: ok" in ran.out
 
 

@@ -96,9 +96,9 @@ def test_a_model_without_them_stays_as_it_is(tmp_path: Path) -> None:
 def test_no_input_is_left_in_any_model(path: Path, tmp_path: Path) -> None:
     """Of each model in this repository: scripted, traced, quantised, with several methods."""
     versions = ModelVersions(range(4, 10), range(1, 12))
-    made, file = stripped(path), tmp_path / "model.ptl"
-    assert made is not None
-    file.write_bytes(made)
+    file = tmp_path / "model.ptl"
+    # None: there was nothing to take out
+    file.write_bytes(stripped(path) or path.read_bytes())
     one, two = read_model(path, versions), read_model(file, versions)
     assert (two.own_methods, two.has_bundled_inputs) == (one.own_methods, False)
     assert two.functions == tuple(f for f in one.functions if not is_bundling(f.name))
