@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NoReturn
 
@@ -15,9 +16,9 @@ from orchestrator.canonical.lock import LARGEST_INPUTS, ComparedCall, Rewrite
 from orchestrator.canonical.process import (
     EXPORT,
     FILE_LIMIT,
+    Reported,
     Work,
     read_made,
-    require_memory,
     run_worker,
 )
 from orchestrator.canonical.python import ExportPython
@@ -153,9 +154,8 @@ def convert(
     }
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as place:
         folder = Path(place)
-        result, done = run_worker(request, folder, work, python, env, runner)
-        if "error" in result:
-            _refuse(result["error"], work, done)
+        refuse = partial(_refuse, place=work.place)
+        result, done = run_worker(request, folder, work, python, env, runner, refuse)
         return converted(folder, result, shown, done)
 
 
@@ -169,19 +169,15 @@ def worker_digest(*, programs: bool = False) -> str:
     return digest.hexdigest()[:16]
 
 
-def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
+def _refuse(error: Reported, place: Place) -> NoReturn:
     """Raises the error that the worker reported."""
-    facts = error if isinstance(error, dict) else {}
-    kind, text = str(facts.get("kind")), str(facts.get("text"))[:10_000]
-    place = work.place
-    require_memory(facts, work)
-    call, lines = str(facts.get("call", ""))[:200], text.strip().splitlines() or [""]
-    match kind:
+    text, lines = error.text, error.lines
+    match error.kind:
         case "original":
             raise OriginalFailsError(
                 "this model does not run on its own inputs",
                 place=place,
-                seen=f"{call}: {lines[-1]}",
+                seen=f"{error.call}: {lines[-1]}",
                 hint="run the model in PyTorch on the same inputs, and check declared shapes",
                 details=text,
             )
@@ -216,30 +212,30 @@ def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
                 hint=f"{_STATIC}, {_OFF}",
             )
         case "differs":
-            raise _differs(facts, place)
+            raise _differs(error, place)
     raise ConversionFailedError(
         "torch cannot make this model canonical",
         place=place,
         seen=lines[-1][:500],
         hint=_OFF.removeprefix("or "),
-        details=f"{text}\n{done.err[-2000:]}".strip(),
+        details=f"{text}\n{error.said}".strip(),
     )
 
 
-def difference(facts: Mapping[str, Any]) -> str:
+def difference(error: Reported) -> str:
     """The worker's report of a call that gives other results."""
-    inputs = facts.get("inputs")
+    inputs = error.facts.get("inputs")
     shapes = ", ".join(map(str, inputs)) if isinstance(inputs, list) else "?"
-    return f"{str(facts.get('call', ''))[:200]} with {shapes}: {facts.get('difference')}"[:1000]
+    return f"{error.call} with {shapes}: {error.facts.get('difference')}"[:1000]
 
 
-def _differs(facts: Mapping[str, Any], place: Place) -> CanonicalDiffersError:
-    rewrites = facts.get("rewrites")
+def _differs(error: Reported, place: Place) -> CanonicalDiffersError:
+    rewrites = error.facts.get("rewrites")
     named = ", ".join(map(str, rewrites)) if isinstance(rewrites, list) else ""
     return CanonicalDiffersError(
         "the canonical model gives other results than this one, so nothing was written",
         place=place,
-        seen=difference(facts),
+        seen=difference(error),
         hint=(
             f"it is right without the rewrite {named}: report it with the model; until then, "
             if named

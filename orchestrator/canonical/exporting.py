@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -12,10 +13,10 @@ from pydantic import Field, ValidationError
 
 from orchestrator.canonical.convert import difference
 from orchestrator.canonical.lock import LARGEST_INPUTS, Rewrite
-from orchestrator.canonical.process import FILE_LIMIT, Work, read_made, require_memory, run_worker
+from orchestrator.canonical.process import FILE_LIMIT, Reported, Work, read_made, run_worker
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.system.process import CommandRunner, Finished
+from orchestrator.system.process import CommandRunner
 from orchestrator.values.config.forms import Declared, Line, Tuple
 
 _OTHERWISE = "or export it by a script of your own: docs/guide/export.md"
@@ -150,9 +151,8 @@ def export_module(
     }
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as temporary:
         folder = Path(temporary)
-        result, done = run_worker(request, folder, work, python, env, runner)
-        if "error" in result:
-            _refuse(result["error"], asked, work, done)
+        refuse = partial(_refuse, asked=asked, module=place)
+        result, done = run_worker(request, folder, work, python, env, runner, refuse)
         try:
             answer = ExportResult.model_validate(result)
             inputs = read_made(folder / "inputs.json", LARGEST_INPUTS)
@@ -166,14 +166,11 @@ def export_module(
             ) from None
 
 
-def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoReturn:
+def _refuse(error: Reported, asked: ModuleRequest, module: Place) -> NoReturn:
     """Raises the error that the worker reported."""
-    facts: Mapping[str, Any] = error if isinstance(error, dict) else {}
-    kind, text = str(facts.get("kind")), str(facts.get("text"))[:10_000]
-    require_memory(facts, work)
-    place = _place(facts) or work.place
-    lines = text.strip().splitlines() or [""]
-    match kind:
+    text, facts, lines = error.text, error.facts, error.lines
+    place = error.place or module
+    match error.kind:
         case "module":
             raise ModuleUnmadeError(
                 f"{asked.module} gives no module",
@@ -202,7 +199,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
             raise ExampleInputsError(
                 "this module does not run on its example inputs",
                 place=place,
-                seen=f"{str(facts.get('call', ''))[:200]}: {lines[-1][:500]}",
+                seen=f"{error.call}: {lines[-1][:500]}",
                 hint="check their shapes and dtypes, and the devices that the module names",
                 details=text if len(lines) > 1 else None,
             )
@@ -214,7 +211,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 seen=_seen(lines[0], facts),
                 hint="write that line otherwise, or leave `--via trace` away: scripting takes"
                 " numbers, texts and several methods",
-                details=done.err[-2000:] or None,
+                details=error.said or None,
             )
         case "script":
             raise NotScriptableError(
@@ -224,7 +221,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 seen=_seen(lines[0], facts),
                 hint="write that line otherwise, or pass --via export or, where no way in the"
                 " module depends on a value, --via trace",
-                details=done.err[-2000:] or None,
+                details=error.said or None,
             )
         case "export":
             raise NotExportableError(
@@ -250,7 +247,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
         case "sizes":
             raise ExportSizesError(
                 "these dimensions cannot be had",
-                place=work.place,
+                place=module,
                 expected="--dynamic NAME:DIMENSION, with =LEAST..MOST, and --fixed NAME:DIMENSION",
                 seen=lines[0][:500],
             )
@@ -265,7 +262,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
             raise ExportDiffersError(
                 "the exported model gives other results than the module, so nothing was written",
                 place=place,
-                seen=difference(facts),
+                seen=difference(error),
                 hint="set torch.backends.quantized.engine = 'qnnpack' before you quantise: models"
                 f" compute as that engine does, and not as {facts['engine']}"
                 if facts.get("engine")
@@ -282,7 +279,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
         place=place,
         seen=lines[-1][:500],
         hint=_OTHERWISE.removeprefix("or "),
-        details=f"{text}\n{done.err[-2000:]}".strip(),
+        details=f"{text}\n{error.said}".strip(),
     )
 
 
@@ -294,10 +291,3 @@ def _seen(reason: str, facts: Mapping[str, Any]) -> str:
 def _scripting(facts: Mapping[str, Any]) -> str:
     script = facts.get("script")
     return f"scripting it was refused too: {str(script)[:1000]}" if script else ""
-
-
-def _place(facts: Mapping[str, Any]) -> Place | None:
-    file, line = facts.get("file"), facts.get("line")
-    if not isinstance(file, str) or not isinstance(line, int):
-        return None
-    return Place(file[:500], line, 1)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
@@ -56,6 +56,37 @@ class Work:
     otherwise: str
 
 
+@dataclass(frozen=True)
+class Reported:
+    """An error that a worker reported: see `export/worker.py`.
+
+    said  what it wrote to stderr, at the end
+    """
+
+    kind: str
+    text: str
+    facts: Mapping[str, Any]
+    said: str
+
+    @property
+    def lines(self) -> list[str]:
+        """At least one."""
+        return self.text.strip().splitlines() or [""]
+
+    @property
+    def call(self) -> str:
+        """The call of the model in which it happened."""
+        return str(self.facts.get("call", ""))[:200]
+
+    @property
+    def place(self) -> Place | None:
+        """The line of the module, as it was where it was exported."""
+        file, line = self.facts.get("file"), self.facts.get("line")
+        if not isinstance(file, str) or not isinstance(line, int):
+            return None
+        return Place(file[:500], line, 1)
+
+
 def run_worker(
     request: Mapping[str, Any],
     folder: Path,
@@ -63,10 +94,12 @@ def run_worker(
     python: ExportPython,
     env: Mapping[str, str],
     runner: CommandRunner,
+    refuse: Callable[[Reported], NoReturn],
 ) -> tuple[dict[str, Any], Finished]:
     """Run the worker. Returns the `result.json` that it wrote to the folder, and its finished
     process.
 
+    refuse: raises the error for what the worker reported
     Raises ConversionDiedError, ConversionSlowError, ConversionMemoryError.
     """
     file = folder / "request.json"
@@ -80,14 +113,15 @@ def run_worker(
             tail=_SAID,
         )
     )
-    return _answer(folder, done, work), done
-
-
-def require_memory(error: Mapping[str, Any], work: Work) -> None:
-    """Raises ConversionMemoryError where a worker reported that there was none left."""
-    text = str(error.get("text"))
-    if error.get("kind") == "memory" or any(word in text for word in _NO_MEMORY):
-        raise _no_memory(work, "running")
+    result = _answer(folder, done, work)
+    if "error" in result:
+        error = result["error"]
+        facts: Mapping[str, Any] = error if isinstance(error, dict) else {}
+        kind, text = str(facts.get("kind")), str(facts.get("text"))
+        if kind == "memory" or any(word in text for word in _NO_MEMORY):
+            raise _no_memory(work, "running")
+        refuse(Reported(kind, text[:10_000], facts, done.err[-2000:]))
+    return result, done
 
 
 def read_made(path: Path, most: int) -> bytes:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from orchestrator.canonical.convert import Converted, converted, difference
-from orchestrator.canonical.process import Work, require_memory, run_worker
+from orchestrator.canonical.process import Reported, Work, run_worker
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.programs import read_program
-from orchestrator.system.process import CommandRunner, Finished
+from orchestrator.system.process import CommandRunner
 from orchestrator.values.config.app import PROGRAM_SUFFIX
 
 _OTHERWISE: Final = "or export the module itself: ./orchestrate export model"
@@ -89,19 +90,15 @@ def convert_program(
             "without": sorted(without),
             "tolerances": tolerances,
         }
-        result, done = run_worker(request, folder, work, python, env, runner)
-        if "error" in result:
-            _refuse(result["error"], work, done)
+        refuse = partial(_refuse, place=work.place)
+        result, done = run_worker(request, folder, work, python, env, runner, refuse)
         return converted(folder, result, shown, done)
 
 
-def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
+def _refuse(error: Reported, place: Place) -> NoReturn:
     """Raises the error that the worker reported."""
-    facts: Mapping[str, Any] = error if isinstance(error, dict) else {}
-    kind, text = str(facts.get("kind")), str(facts.get("text"))[:10_000]
-    require_memory(facts, work)
-    lines = text.strip().splitlines() or [""]
-    line, place = lines[0][:500], work.place
+    kind, text, facts, lines = error.kind, error.text, error.facts, error.lines
+    line = lines[0][:500]
     details = text if len(lines) > 1 else None
     written, own = (str(facts.get(key, "?"))[:60] for key in ("written", "torch"))
     newer = _version(written) > _version(own) if "written" in facts else False
@@ -141,18 +138,17 @@ def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
                 hint="declare `inputs:` in app.yaml, or pass --input",
             )
         case "inputs" | "example inputs" | "original":
-            call = str(facts.get("call", ""))[:200]
             raise ProgramInputsError(
                 "this program does not run on these inputs",
                 place=place,
-                seen=f"{call}: {line}" if call else line,
+                seen=f"{error.call}: {line}" if error.call else line,
                 hint="check their order, shapes and dtypes",
                 details=details,
             )
         case "program" | "export" | "convert" | "sizes":
             raise ProgramRefusedError(
                 "this program needs what a model cannot have",
-                place=_place(facts) or place,
+                place=error.place or place,
                 seen=line,
                 hint=f"write that part of the module otherwise, {_OTHERWISE} with --via script",
                 details=details,
@@ -161,7 +157,7 @@ def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
             raise ProgramDiffersError(
                 "the model gives other results than this program, so nothing was written",
                 place=place,
-                seen=difference(facts),
+                seen=difference(error),
                 hint=f"report it with the file, {_OTHERWISE}",
             )
     raise ProgramRefusedError(
@@ -169,18 +165,10 @@ def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
         place=place,
         seen=lines[-1][:500],
         hint=_OTHERWISE.removeprefix("or "),
-        details=f"{text}\n{done.err[-2000:]}".strip(),
+        details=f"{text}\n{error.said}".strip(),
     )
 
 
 def _version(text: str) -> tuple[int, ...]:
     numbers = text.partition("+")[0].split(".")[:2]
     return tuple(int(one) if one.isdecimal() else 0 for one in numbers)
-
-
-def _place(facts: Mapping[str, Any]) -> Place | None:
-    """The line of the module, as it was where it was exported."""
-    file, line = facts.get("file"), facts.get("line")
-    if not isinstance(file, str) or not isinstance(line, int):
-        return None
-    return Place(file[:500], line, 1)

@@ -30,7 +30,7 @@ import torch
 
 from orchestrator.export.refusal import Refused
 from orchestrator.export.saving import Export, export, prepare
-from orchestrator.export.values import calls_json, from_json
+from orchestrator.export.values import from_json
 
 
 def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
@@ -62,17 +62,7 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         stage=stage,
     )
     stage("writing")
-    folder = Path(request["folder"])
-    (folder / "inputs.json").write_text(calls_json(made.calls), encoding="utf-8")
-    (folder / "model.ptl").write_bytes(made.data)
-    return {
-        "torch": torch.__version__,
-        "folded": made.folded,
-        "rewrites": made.rewrites,
-        "comparison": made.comparison,
-        "via": made.via,
-        "notes": made.notes,
-    }
+    return {**made.written(Path(request["folder"]), "model.ptl"), "via": made.via}
 
 
 def _found(name: str, kind: str) -> Any:

@@ -51,7 +51,7 @@ from orchestrator.export.scripting import scripted, traced
 from orchestrator.export.static import Applied, Attempt, convert, settled
 from orchestrator.export.tolerances import TOLERANCES
 from orchestrator.export.unwritable import require_writable
-from orchestrator.export.values import copied
+from orchestrator.export.values import calls_json, copied
 
 # A call: positional arguments, or named ones.
 Row = tuple[Any, ...] | Mapping[str, Any]
@@ -111,6 +111,18 @@ class Exported:
     def largest(self) -> float:
         """The largest difference of all."""
         return max((row.get("largest", 0.0) for row in self.comparison), default=0.0)
+
+    def written(self, folder: Path, file: str) -> dict[str, Any]:
+        """Write the model and its example calls; the worker's result."""
+        (folder / "inputs.json").write_text(calls_json(self.calls), encoding="utf-8")
+        (folder / file).write_bytes(self.data)
+        return {
+            "torch": torch.__version__,
+            "folded": self.folded,
+            "rewrites": self.rewrites,
+            "comparison": self.comparison,
+            "notes": self.notes,
+        }
 
 
 def export(

@@ -122,13 +122,9 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
 
 def _program(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     """As `_canonical`, with {"notes": [...]}."""
-    import torch
-
     from orchestrator.export.refusal import Refused
     from orchestrator.export.saving import export_program
-    from orchestrator.export.values import calls_json
 
-    folder = Path(request["folder"])
     try:
         made = export_program(
             request["name"],
@@ -142,16 +138,7 @@ def _program(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     except RuntimeError as error:
         raise Refused("convert", str(error)) from error
     stage("writing")
-    (folder / "inputs.json").write_text(calls_json(made.calls), encoding="utf-8")
-    (folder / "canonical.ptl").write_bytes(made.data)
-    return {
-        "torch": torch.__version__,
-        "folded": made.folded,
-        "rewrites": made.rewrites,
-        "comparison": made.comparison,
-        "microseconds": None,
-        "notes": made.notes,
-    }
+    return made.written(Path(request["folder"]), "canonical.ptl")
 
 
 def _export(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:

@@ -23,6 +23,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.c_api import TensorInfo
+
 LONG, FLOAT, DOUBLE, BOOL = 4, 6, 7, 11
 _FORMATS: Final = {LONG: "q", FLOAT: "f", DOUBLE: "d", BOOL: "?"}
 _KINDS: Final = ("none", "bool", "int", "double", "string", "tensor", "list", "tuple", "dict")
@@ -33,20 +37,6 @@ _UNSELECTED: Final = ("Could not find schema", "not selected for kernel tag")
 
 Value = Any  # a handle
 Drawn = list[Callable[[], Value]]
-
-
-class Info(ctypes.Structure):
-    _fields_ = (
-        ("dtype", ctypes.c_int),
-        ("ndim", ctypes.c_size_t),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("numel", ctypes.c_size_t),
-        ("nbytes", ctypes.c_size_t),
-        ("data", ctypes.c_void_p),
-        ("is_contiguous", ctypes.c_int),
-        ("is_quantized", ctypes.c_int),
-    )
 
 
 class Library:
@@ -77,7 +67,7 @@ class Library:
             return [kind, *(self._item(value, index, memory) for index in range(count.value))]
         if kind != "tensor":
             return kind
-        info = Info()
+        info = TensorInfo()
         if self.lib.lta_tensor_describe(value, ctypes.byref(info)):
             return self.lib.lta_last_error().decode()
         read = ctypes.create_string_buffer(info.nbytes)

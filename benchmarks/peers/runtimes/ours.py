@@ -9,23 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.peers.runtimes import Case, NotMeasuredError, Opened
+from tests.c_api import TensorInfo
 
 # lta_dtype, libtorch_app.h
 _DTYPES: Final = {"float32": 6, "int64": 4}
-
-
-class _TensorInfo(ctypes.Structure):
-    _fields_ = (
-        ("dtype", ctypes.c_int),
-        ("ndim", ctypes.c_size_t),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("numel", ctypes.c_size_t),
-        ("nbytes", ctypes.c_size_t),
-        ("data", ctypes.c_void_p),
-        ("is_contiguous", ctypes.c_int),
-        ("is_quantized", ctypes.c_int),
-    )
 
 
 def convert(model: str, folder: Path) -> None:
@@ -81,7 +68,7 @@ def open(loaded: ctypes.CDLL, case: Case) -> Opened:
         import numpy
 
         assert keep is not None
-        info = _TensorInfo()
+        info = TensorInfo()
         require(loaded.lta_tensor_describe(result, ctypes.byref(info)))
         read = numpy.empty([info.shape[i] for i in range(info.ndim)], numpy.float32)
         at = ctypes.c_void_p(read.ctypes.data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.build.explaining.explain import walked
 from orchestrator.build.planning.plan import Variant, plan_variants
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.plan.static_links import StaticLinks
@@ -22,12 +23,12 @@ def judged(
 
 def _judged(here: Invocation, variant: Variant, advisories: Sequence[Advisory]) -> LibraryVerdicts:
     runtime = here.runtimes.of(variant.label.app)
-    kernels = runtime.kernels_for(variant.selection.root_operators)
+    kernels, walk = walked(runtime, variant)
     code = LinkedCode(
         runtime.index,
         kernels,
         variant.selection,
-        runtime.planner.walk(kernels, variant.selection, variant.objects.plan.spec),
+        walk,
         whole_units=isinstance(variant.links, StaticLinks),
     )
     pytorch = runtime.version.version

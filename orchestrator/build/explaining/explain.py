@@ -11,6 +11,7 @@ from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.build.workshop.traced import with_traces
 from orchestrator.errors import OrchestratorError, visible
+from orchestrator.select.closure import Reach, Registry
 from orchestrator.select.why import Explainer, of_selection, overloads
 from orchestrator.values.config.app import ModelConfig
 from orchestrator.values.labels import VariantLabel
@@ -78,15 +79,20 @@ def _answer(
     return Answer(label, subject, tuple(lines), absent=tuple(absent))
 
 
-def _explainer(here: Invocation, runtime: Runtime, variant: Variant) -> Explainer:
+def walked(runtime: Runtime, variant: Variant) -> tuple[Registry, Reach]:
+    """The registrations that count for a variant, and the walk of its plan."""
     kernels = runtime.kernels_for(variant.selection.root_operators)
-    spec = variant.objects.plan.spec
+    return kernels, runtime.planner.walk(kernels, variant.selection, variant.objects.plan.spec)
+
+
+def _explainer(here: Invocation, runtime: Runtime, variant: Variant) -> Explainer:
+    kernels, walk = walked(runtime, variant)
     return Explainer(
         runtime.index,
         kernels,
         variant.selection,
-        runtime.planner.walk(kernels, variant.selection, spec),
-        runtime.facts.always_for(spec.purpose),
+        walk,
+        runtime.facts.always_for(variant.objects.plan.spec.purpose),
         lambda model, operator: _unrun(here, variant, model, operator),
         variant.app.config.extra,
         lambda model, operator: _unreachable(here, variant, model, operator),

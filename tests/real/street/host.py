@@ -27,6 +27,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from tests.c_api import TensorInfo
+
 Run = dict[str, Any]
 Caller = Callable[[str, list[Any]], Any]
 P = ctypes.c_void_p
@@ -47,20 +51,6 @@ OTHER = 9
 
 class RunError(Exception):
     """Of a model, by the C API's code."""
-
-
-class Info(ctypes.Structure):
-    _fields_ = (
-        ("dtype", ctypes.c_int),
-        ("ndim", ctypes.c_size_t),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("numel", ctypes.c_size_t),
-        ("nbytes", ctypes.c_size_t),
-        ("data", P),
-        ("is_contiguous", ctypes.c_int),
-        ("is_quantized", ctypes.c_int),
-    )
 
 
 def array_of(tensor: dict[str, Any]) -> Any:
@@ -178,7 +168,7 @@ class C:
         return [self.told(key), self.told(item)]
 
     def told_tensor(self, value: P) -> dict[str, Any]:
-        info = Info()
+        info = TensorInfo()
         self.check(self.lib.lta_tensor_describe(value, ctypes.byref(info)))
         data = ctypes.create_string_buffer(info.nbytes)
         self.check(self.lib.lta_tensor_read(value, data, ctypes.c_size_t(info.nbytes)))
