@@ -8,21 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
-
-import zstandard
 
 from orchestrator.build.explaining.kept_sizes import sizes_in
-from orchestrator.build.explaining.size import measure, record_of
+from orchestrator.build.explaining.size import measure, packed_bytes, record_of
 from orchestrator.build.planning.plan import Variant
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.deliver.variant import Delivered
 from orchestrator.errors import OrchestratorError
 from orchestrator.report.size_changes import budget_details
 from orchestrator.size.attribution import Attribution
-
-# As packages are compressed, and as `size` counts.
-_LEVEL: Final = 19
 
 
 class OverBudgetError(OrchestratorError):
@@ -46,8 +40,7 @@ class Sizes:
     @cached_property
     def packed(self) -> int:
         """Bytes after compression."""
-        compressor = zstandard.ZstdCompressor(level=_LEVEL)
-        return len(compressor.compress(self.library.read_bytes()))
+        return packed_bytes(self.library)
 
     @cached_property
     def attribution(self) -> Attribution:
@@ -71,7 +64,7 @@ def sizes_of(here: Invocation, variant: Variant, delivered: Delivered) -> Sizes:
     return Sizes(
         delivered.stripped_bytes,
         library,
-        lambda: measure(here, runtime, variant, library).attribution,
+        lambda: measure(here, runtime, variant, library, packed=False).attribution,
         before,
     )
 

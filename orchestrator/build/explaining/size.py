@@ -39,6 +39,8 @@ from orchestrator.verify.structural import wrappers_of
 _CLASS: Final = "class "
 # Places in a model's source that are told of an operator.
 _MOST_SITES: Final = 4
+# Of zstd, as packages are compressed.
+_LEVEL: Final = 19
 
 
 class NothingMeasuredError(OrchestratorError):
@@ -70,9 +72,12 @@ def measured(here: Invocation, label: VariantLabel) -> Measured:
     return found
 
 
-def measure(here: Invocation, runtime: Runtime, variant: Variant, library: Path) -> Measured:
+def measure(
+    here: Invocation, runtime: Runtime, variant: Variant, library: Path, *, packed: bool = True
+) -> Measured:
     """The same of a planned variant, whose library is at `library`.
 
+    packed: whether its size after compression is told, which takes the longest
     Raises NothingMeasuredError, OptimisedAsWholeError.
     """
     if variant.objects.plan.spec.lto:
@@ -83,21 +88,26 @@ def measure(here: Invocation, runtime: Runtime, variant: Variant, library: Path)
             seen=f"optimize: {variant.app.optimize}",
         )
     if isinstance(variant.links, StaticLinks):
-        graph, packed = _of_archive(runtime, variant, library), None
+        graph = _of_archive(runtime, variant, library)
     else:
         graph = _of_shared(runtime, variant, variant.links.shared.output, library)
-        packed = len(zstandard.ZstdCompressor(level=19).compress(library.read_bytes()))
+    told = packed and not isinstance(variant.links, StaticLinks)
     attribution = Attribution(
         app=variant.label.app,
         abi=variant.label.abi,
         library=file_sha256(library),
         size=graph.bytes(range(len(graph.nodes))),
-        packed=packed,
+        packed=packed_bytes(library) if told else None,
         made=_made(here, runtime, variant),
         asked=_asked(here, variant, graph),
         shares=shares_of(graph),
     )
     return Measured(attribution, graph)
+
+
+def packed_bytes(library: Path) -> int:
+    """Bytes of a library after compression, as packages are compressed."""
+    return len(zstandard.ZstdCompressor(level=_LEVEL).compress(library.read_bytes()))
 
 
 @dataclass(frozen=True)
