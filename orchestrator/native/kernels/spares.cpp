@@ -10,8 +10,8 @@
 namespace lta {
 namespace {
 
-// Of each power of two so many, from kLeast bytes on: 256 KB in all, of which a model has a few.
-constexpr int kSizes = 10, kOfEach = 4;
+// Of each power of two so many, from kLeast bytes on: 64 KB in all, of which a model has a few.
+constexpr int kSizes = 8, kOfEach = 4;
 constexpr size_t kLeast = 64, kMost = kLeast << (kSizes - 1);
 
 // AddressSanitizer watches memory from its own allocator alone.
