@@ -163,14 +163,21 @@ class AddonsData(_Data):
 class LayoutsData(_Data):
     """Additional needs of operators for some sizes and layouts of their tensors.
 
-    calls   operators that they call for these alone
-    native  the same of PyTorch's own layers
-    tags    kernel tags (globs)
+    calls        operators that they call for these alone
+    by_operator  the same of single operators: what others always call
+    native       the same of PyTorch's own layers
+    tags         kernel tags (globs)
     """
 
     calls: Strings
+    by_operator: Mapping[str, Strings]
     native: Strings
     tags: Strings
+
+    @property
+    def computing(self) -> frozenset[str]:
+        """Operators that compute, among those that are selected: no views and copies."""
+        return frozenset(self.native).union(*self.by_operator.values())
 
     def with_native(self) -> LayoutsData:
         """Copy whose `calls` include those of PyTorch's own layers."""

@@ -39,29 +39,34 @@ def of_other_layouts(
     """Selection of what the operators that ran use for other layouts, in the dtypes of their
     traces.
 
-    Tags in `data.tags` count, and all tags of an operator of `data.native` that is added. A tag
-    gets the dtypes that were traced for any tag that counts of the same operator in the same unit;
-    beside a tag of a copy, all dtypes that the model computes in; and where that is none, those of
-    `data.native` get the floating-point dtypes that the model computes in.
+    Tags in `data.tags` count, and all tags of an operator that is added and computes. A tag gets
+    the dtypes that were traced for any tag that counts of the same operator in the same unit, or
+    else in another one; beside a tag of a copy, all dtypes that the model computes in; and where
+    that is none, those of an operator that computes get the floating-point dtypes that the model
+    computes in.
     """
     ran = trace.called_operators.keys()
     new, left = set[OperatorName](), list(ran)
     code = dict[OperatorName, _OwnCode]()
     wanted = frozenset(map(OperatorName.known, data.calls))
+    computing = frozenset(map(OperatorName.known, data.computing))
     while left:
         operator = left.pop()
         code[operator] = own = _own_code(index, kernels, operator)
-        more = (own.calls & wanted) - ran - new
+        of_its_own = map(OperatorName.known, data.by_operator.get(str(operator), ()))
+        more = (own.calls & wanted.union(of_its_own)) - ran - new
         new |= more
         left += more
     copies = frozenset[str]().union(*_own_code(index, kernels, _COPY).tags.values())
     computed = _dtypes(trace, trace.kernel_tags.keys() - copies)
     dtypes = dict[str, set[str]]()
     for operator, own in code.items():
+        every = frozenset[str]().union(*own.tags.values())
+        elsewhere = _dtypes(trace, filter(_among(data.tags), every - copies))
         for of_unit in own.tags.values():
-            computes = operator in new and operator in data.native
+            computes = operator in new and operator in computing
             tags = of_unit if computes else frozenset(filter(_among(data.tags), of_unit))
-            found = computed if tags & copies else _dtypes(trace, tags)
+            found = computed if tags & copies else _dtypes(trace, tags) or elsewhere
             if computes:
                 found = found or computed & _FLOATS
             for tag in tags:

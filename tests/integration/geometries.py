@@ -57,14 +57,15 @@ class _Draw:
         return tuple(self.one(1, 2, 3, 9) for _ in range(dims))
 
     def images(self, channels: int, dims: int) -> Shape:
-        """One in thirty has other channels; one in twenty no image."""
+        """One in thirty has other channels; one in ten is an image without a batch; and some have
+        no image, or none of its pixels."""
         if self.rng.random() < 1 / 30:
             channels += self.one(-1, 1)
         batch = self.one(1, 1, 1, 2, 3, 0) if self.rng.random() < 0.3 else 1
         sizes = [self.one(1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 31, 40) for _ in range(dims)]
         if self.rng.random() < 1 / 20:
             sizes[self.rng.randrange(dims)] = 0
-        return (batch, channels, *sizes)
+        return (*([] if self.rng.random() < 1 / 10 else [batch]), channels, *sizes)
 
 
 def _convolution(draw: _Draw, dims: int, transposed: bool) -> tuple[list[Argument], int]:

@@ -31,9 +31,9 @@ pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 SEED, COUNT = 1, 150  # of four calls each; CASES and SEED in the environment for a campaign
 TARGETS = ("linux-x86_64",)
-# What PyTorch's kernels call for layers of other parameters than those that are traced, and for
-# images without pixels before they refuse them.
-OTHERS = ("aten::slow_conv_dilated2d", "aten::mul.Tensor")
+# What PyTorch's kernels call for layers of other parameters than those that are traced, for images
+# without pixels before they refuse them, and for vectors.
+OTHERS = ("aten::slow_conv_dilated2d", "aten::mul.Tensor", "aten::mv")
 # How the inputs of a case's calls lie in memory, by turns: see `consumers/geometry.c`.
 LAYOUTS = ("", "c", "s", "", "e")
 
@@ -144,6 +144,8 @@ def compared(
 def _told(call: str, one: str, other: str) -> Iterator[str]:
     crashed = "signal" in (one.split()[0], other.split()[0])
     differs = "a crash" if crashed else difference(one, other)
+    if " MISSING_" in one + other:
+        differs = "not in the library"
     if differs is not None:
         yield f"{call}: {differs}\n  {one[:200]}\n  {other[:200]}"
 

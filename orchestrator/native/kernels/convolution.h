@@ -20,6 +20,7 @@ struct Convolution {
   uint32_t stride[2] = {1, 1}, padding[2] = {0, 0}, output_padding[2] = {0, 0}, dilation[2] = {1, 1};
   int64_t groups = 1;
   bool transposed = false;
+  bool takes_image = false; // without a batch
   // of a clamp that is part of it
   float least = -std::numeric_limits<float>::infinity();
   float most = std::numeric_limits<float>::infinity();

@@ -117,6 +117,8 @@ class ConvolutionSite : public Site {
     }
     auto packed = std::make_unique<PackedConvolution>();
     packed->of = of;
+    // of an image without a batch, a normalisation takes rows for channels
+    packed->of.takes_image = of.takes_image && !given.normalised;
     const float* kernel = data_of(of.weight);
     const float* summands = of.bias.defined() ? data_of(of.bias) : nullptr;
     std::vector<float> folded;
@@ -146,6 +148,15 @@ class ConvolutionSite : public Site {
   Results compute(Packed& of, const Arguments& inputs) const override {
     auto& packed = static_cast<PackedConvolution&>(of);
     const Tensor& input = inputs[0].toTensor();
+    if (packed.of.takes_image && input.dim() == packed.of.dims + 1) {
+      Results results = compute_batch(packed, as_batch(input), /*in_order=*/true);
+      return results.empty() ? results : Results{only_image(results[0])};
+    }
+    return compute_batch(packed, input, !channels_last);
+  }
+
+ private:
+  Results compute_batch(PackedConvolution& packed, const Tensor& input, bool in_order) const {
     if (input.dim() != packed.of.dims + 2 || input.size(1) != packed.of.in()) {
       return {};
     }
@@ -159,7 +170,7 @@ class ConvolutionSite : public Site {
     const pthreadpool_t pool = pool_for(packed.of.work(double(batch) * double(height * width)));
     const ConvolutionEngine& engine = *convolution_engines[packed.of.transposed];
     if (!packed.op) {
-      return compute_large(packed, images, batch, height, width, pool);
+      return compute_large(packed, images, batch, height, width, pool, in_order);
     }
     // XNNPACK finds no size of a result for no image
     if (!shape(engine.reshape, packed, std::max<int64_t>(batch, 1), height, width, pool)) {
@@ -181,12 +192,11 @@ class ConvolutionSite : public Site {
         xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
       return {};
     }
-    return {channels_last ? result : in_usual_order(result)};
+    return {in_order ? in_usual_order(result) : result};
   }
 
- private:
   Results compute_large(PackedConvolution& packed, const Tensor& images, int64_t batch,
-                        int64_t height, int64_t width, pthreadpool_t pool) const {
+                        int64_t height, int64_t width, pthreadpool_t pool, bool in_order) const {
     const Convolution& of = packed.of;
     LargeWindows& large = packed.large;
     if (large.in_height != height || large.in_width != width) {
@@ -203,7 +213,7 @@ class ConvolutionSite : public Site {
     const int64_t sizes[4] = {batch, large.channels, flat ? across : down, across};
     Tensor result = empty_images({sizes, flat ? size_t(3) : size_t(4)});
     convolve(large, batch, data_of(images), data_of(result), pool);
-    return {channels_last ? result : in_usual_order(result)};
+    return {in_order ? in_usual_order(result) : result};
   }
 
   const ReadConvolution read_;
@@ -230,6 +240,7 @@ bool read_geometry(const IValue& stride, const IValue& padding, const IValue& di
 
 // conv2d(input, weight, bias, stride, padding, dilation, groups)
 bool read_plain(const Arguments& given, Convolution* found) {
+  found->takes_image = true;
   return read_weights(given, found) &&
       read_geometry(given[3], given[4], given[5], given[6], found);
 }
@@ -244,6 +255,7 @@ bool read_general(const Arguments& given, Convolution* found) {
 
 // conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 bool read_transposed(const Arguments& given, Convolution* found) {
+  found->takes_image = true;
   found->transposed = true;
   return read_weights(given, found) &&
       read_geometry(given[3], given[4], given[7], given[6], found) &&

@@ -159,4 +159,21 @@ Tensor in_usual_order(const Tensor& images) {
   return usual;
 }
 
+Tensor as_batch(const Tensor& image) {
+  at::DimVector sizes{1}, strides{0};
+  sizes.append(image.sizes().begin(), image.sizes().end());
+  strides.append(image.strides().begin(), image.strides().end());
+  auto batch = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(image.storage()), image.key_set(), image.dtype());
+  batch.unsafeGetTensorImpl()->set_storage_offset(image.storage_offset());
+  batch.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return batch;
+}
+
+Tensor only_image(const Tensor& images) {
+  const at::DimVector sizes(images.sizes().slice(1)), strides(images.strides().slice(1));
+  images.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return images;
+}
+
 } // namespace lta
