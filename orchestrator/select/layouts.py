@@ -40,10 +40,9 @@ def of_other_layouts(
     traces.
 
     Tags in `data.tags` count, and all tags of an operator that is added and computes. A tag gets
-    the dtypes that were traced for any tag that counts of the same operator in the same unit, or
-    else in another one; beside a tag of a copy, all dtypes that the model computes in; and where
-    that is none, those of an operator that computes get the floating-point dtypes that the model
-    computes in.
+    the dtypes that were traced for any tag that counts of the same operator; beside a tag of a
+    copy, all dtypes that the model computes in; and where that is none, those of an operator that
+    computes get the floating-point dtypes that the model computes in.
     """
     ran = trace.called_operators.keys()
     new, left = set[OperatorName](), list(ran)
@@ -61,12 +60,12 @@ def of_other_layouts(
     computed = _dtypes(trace, trace.kernel_tags.keys() - copies)
     dtypes = dict[str, set[str]]()
     for operator, own in code.items():
-        every = frozenset[str]().union(*own.tags.values())
-        elsewhere = _dtypes(trace, filter(_among(data.tags), every - copies))
+        counted = frozenset(filter(_among(data.tags), frozenset[str]().union(*own.tags.values())))
+        traced = _dtypes(trace, counted - copies)
         for of_unit in own.tags.values():
             computes = operator in new and operator in computing
-            tags = of_unit if computes else frozenset(filter(_among(data.tags), of_unit))
-            found = computed if tags & copies else _dtypes(trace, tags) or elsewhere
+            tags = of_unit if computes else of_unit & counted
+            found = computed if tags & copies else traced
             if computes:
                 found = found or computed & _FLOATS
             for tag in tags:
