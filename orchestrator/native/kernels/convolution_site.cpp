@@ -148,11 +148,13 @@ class ConvolutionSite : public Site {
   Results compute(Packed& of, const Arguments& inputs) const override {
     auto& packed = static_cast<PackedConvolution&>(of);
     const Tensor& input = inputs[0].toTensor();
-    if (packed.of.takes_image && input.dim() == packed.of.dims + 1) {
-      Results results = compute_batch(packed, as_batch(input), /*in_order=*/true);
-      return results.empty() ? results : Results{only_image(results[0])};
+    const bool alone = packed.of.takes_image && input.dim() == packed.of.dims + 1;
+    Results results =
+        compute_batch(packed, alone ? as_batch(input) : input, alone || !channels_last);
+    if (alone && !results.empty()) {
+      leave_batch(results[0]);
     }
-    return compute_batch(packed, input, !channels_last);
+    return results;
   }
 
  private:

@@ -160,20 +160,24 @@ Tensor in_usual_order(const Tensor& images) {
 }
 
 Tensor as_batch(const Tensor& image) {
-  at::DimVector sizes{1}, strides{0};
-  sizes.append(image.sizes().begin(), image.sizes().end());
-  strides.append(image.strides().begin(), image.strides().end());
+  const auto dims = size_t(image.dim());
+  int64_t sizes[4] = {1}, strides[4] = {0};
+  std::copy_n(image.sizes().begin(), dims, sizes + 1);
+  std::copy_n(image.strides().begin(), dims, strides + 1);
   auto batch = at::detail::make_tensor<c10::TensorImpl>(
       c10::TensorImpl::VIEW, c10::Storage(image.storage()), image.key_set(), image.dtype());
-  batch.unsafeGetTensorImpl()->set_storage_offset(image.storage_offset());
-  batch.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  c10::TensorImpl* const impl = batch.unsafeGetTensorImpl();
+  impl->set_storage_offset(image.storage_offset());
+  impl->set_sizes_and_strides({sizes, dims + 1}, {strides, dims + 1});
   return batch;
 }
 
-Tensor only_image(const Tensor& images) {
-  const at::DimVector sizes(images.sizes().slice(1)), strides(images.strides().slice(1));
-  images.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  return images;
+void leave_batch(const Tensor& images) {
+  const auto dims = size_t(images.dim()) - 1;
+  int64_t sizes[3], strides[3];
+  std::copy_n(images.sizes().begin() + 1, dims, sizes);
+  std::copy_n(images.strides().begin() + 1, dims, strides);
+  images.unsafeGetTensorImpl()->set_sizes_and_strides({sizes, dims}, {strides, dims});
 }
 
 } // namespace lta

@@ -14,9 +14,11 @@ at::Tensor empty_images(at::IntArrayRef sizes);
 // Such images with their channels first: a copy, where that is another order.
 at::Tensor in_usual_order(const at::Tensor& images);
 
-// An image as a batch of itself, and the only image of a batch that nobody else has.
+// An image of two or three dimensions as a batch of itself.
 at::Tensor as_batch(const at::Tensor& image);
-at::Tensor only_image(const at::Tensor& images);
+
+// Makes a batch that nobody else has, of one image, that image.
+void leave_batch(const at::Tensor& images);
 
 // One or two numbers of a list, or a number for both: `[1, 1]`, `[1]`, `1`. False for what is out of
 // bounds.
