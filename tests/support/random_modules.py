@@ -256,7 +256,7 @@ class _Writer:
                     *(f"torch.exp(torch.clamp({x}, -4.0, 4.0))", f"torch.log(torch.abs({x}) + 1)"),
                     *(f"torch.rsqrt(torch.abs({x}) + 1)", f"torch.floor({x})", f"torch.round({x})"),
                     *(f"{x} / 4", f"{x} ** 2", f"torch.sign({x})", f"F.hardsigmoid({x})"),
-                    *(f"torch.nan_to_num({x})", f"F.softsign({x})", f"torch.trunc({x})"),
+                    *(f"torch.nan_to_num({x}, 0, 9, -9)", f"F.softsign({x})", f"torch.trunc({x})"),
                     *(f"torch.softmax({x}, {dims})", f"torch.log_softmax({x}, {dims})"),
                     *(f"F.normalize({x}, {dims})", f"torch.cumsum({x}, {dims})"),
                     *(f"{x} % 2", f"torch.expm1(torch.clamp({x}, -4.0, 4.0))", f"F.selu({x})"),
