@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
+from pathlib import Path
+from typing import IO
 
 # As PyTorch's own writer places tensors (caffe2/serialize/inline_container.h, kFieldAlignment).
 _ALIGNMENT = 64
@@ -18,7 +20,20 @@ def reproducible(data: bytes, root: str) -> bytes:
     the order of a class's constants follows Python's hash seed; the archive's identity hashes both.
     """
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+    _copy(io.BytesIO(data), out, root)
+    return out.getvalue()
+
+
+def make_reproducible(file: Path, root: str) -> None:
+    """The same of a file, record by record: none is in memory twice."""
+    staged = file.with_name(f".{file.name}.new")
+    with file.open("rb") as old, staged.open("wb") as new:
+        _copy(old, new, root)
+    staged.replace(file)
+
+
+def _copy(archive: IO[bytes], out: IO[bytes], root: str) -> None:
+    with zipfile.ZipFile(archive) as old, zipfile.ZipFile(out, "w") as new:
         for entry in old.infolist():
             path = entry.filename.partition("/")[2]
             if path.startswith("code/") or path == ".data/serialization_id":
@@ -30,4 +45,3 @@ def reproducible(data: bytes, root: str) -> bytes:
             padding = -start % _ALIGNMENT
             record.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
             new.writestr(record, old.read(entry))
-    return out.getvalue()

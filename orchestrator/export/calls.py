@@ -7,6 +7,7 @@ import io
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -301,10 +302,14 @@ def _steps(tensor: torch.Tensor) -> str:
     return f"steps of {scales.tolist()} from {zeros.tolist()}"
 
 
-def lite(data: bytes) -> Invoke:
-    """Calls methods of a `.ptl` file in torch's own lite interpreter."""
+def lite(model: bytes | Path) -> Invoke:
+    """Calls methods of a `.ptl`, or of what such a file holds, in torch's own lite interpreter.
+
+    Of a file, torch reads weights into the memory where they stay.
+    """
     with exact_engine():
-        invoke: Invoke = _load_for_lite_interpreter(io.BytesIO(data)).run_method
+        source = str(model) if isinstance(model, Path) else io.BytesIO(model)
+        invoke: Invoke = _load_for_lite_interpreter(source).run_method
     return invoke
 
 
@@ -368,7 +373,7 @@ def compared(
             difference = comparison.compare(expected.value, seen.value)
             bad, largest = difference.bad, difference.largest
             if difference.small and not bad:
-                exactly = _last_in_double(in_double, taken)
+                exactly = _last_in_double(in_double, taken if remembers else [call])
                 bad, untold = _small(difference, expected.value, exactly)
                 result = "too small" if untold else result
         if bad and wrong is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,18 +23,34 @@ from orchestrator.export.sequences import (
 class Comparing:
     """Comparison of models with the module that they were made of.
 
-    module      in TorchScript
     own         the calls that it comes with
+    more        calls of its methods that need no arguments
+    keeps       True if a call may leave state for the next one
     tolerances  dtype -> relative, absolute
     sizes       True to compare calls of other sizes, too
     refuses     True for an error that is a check of the made model
     """
 
-    module: Any
     own: Sequence[Call]
+    more: Sequence[Call]
+    keeps: bool
     tolerances: Mapping[str, Sequence[float]]
     sizes: bool = True
     refuses: Callable[[str], bool] = lambda error: False
+
+    @classmethod
+    def of(
+        cls,
+        module: Any,
+        own: Sequence[Call],
+        tolerances: Mapping[str, Sequence[float]],
+        sizes: bool = True,
+        refuses: Callable[[str], bool] = lambda error: False,
+    ) -> Comparing:
+        """That with a module in TorchScript, which is not held: its weights may be large."""
+        methods = methods_of(module)
+        more = without_arguments(module, methods, own)
+        return cls(own, more, remembers(module, methods), tolerances, sizes, refuses)
 
     def __call__(
         self,
@@ -45,13 +62,11 @@ class Comparing:
         """As `calls.compared`."""
         comparison = Comparison(self.tolerances)
         every = [*self.own, *further(self.own, self.sizes), *probes]
-        methods = methods_of(self.module)
-        keeps = remembers(self.module, methods)
-        rows, wrong = compared(right, made, every, comparison, in_double, self.refuses, keeps)
+        rows, wrong = compared(right, made, every, comparison, in_double, self.refuses, self.keeps)
         if wrong is not None:
             return rows, wrong
-        calls = [*self.own, *without_arguments(self.module, methods, self.own)]
-        more, wrong = compared_in_sequences(right, made, calls, keeps, comparison)
+        calls = [*self.own, *self.more]
+        more, wrong = compared_in_sequences(right, made, calls, self.keeps, comparison)
         return [*rows, *more], wrong
 
 
@@ -69,14 +84,14 @@ def _left_out(module: Any, call: Call) -> tuple[Any, ...]:
     return tuple(one.default_value for one in arguments)
 
 
-def made_of(data: bytes, module: Any, calls: Sequence[Call]) -> Make:
-    """Makes models of a file; `module` is the same in TorchScript.
+def made_of(model: bytes | Path, module: Any, calls: Sequence[Call]) -> Make:
+    """Makes models of a file, or of what it holds; `module` is the same in TorchScript.
 
     torch's lite interpreter takes no empty list from Python, since it does not know of what: such
     calls are made of the module.
     """
     if not any(map(_untyped, (arg for call in calls for arg in call.args))):
-        return lambda: lite(data)
+        return lambda: lite(model)
     buffer = io.BytesIO()
     torch.jit.save(module, buffer)
 

@@ -19,20 +19,21 @@ import argparse
 import contextlib
 import copy
 import inspect
-import io
+import itertools
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import torch
 from torch.jit._recursive import wrap_cpp_module
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
-from orchestrator.export.archive import reproducible
+from orchestrator.export.archive import make_reproducible
 from orchestrator.export.calls import Call, Comparison, Invoke, Make
 from orchestrator.export.comparing import Comparing, completed, made_of
 from orchestrator.export.contexts import without_contexts
@@ -41,7 +42,7 @@ from orchestrator.export.freezing import frozen, inlined, unmark
 from orchestrator.export.objects import without_objects
 from orchestrator.export.places import place_of_assignment, place_of_error
 from orchestrator.export.program.capture import Example, argument_names
-from orchestrator.export.program.copies import remembered
+from orchestrator.export.program.copies import copied_module, remembered
 from orchestrator.export.program.door import Entered, enter
 from orchestrator.export.program.loaded import enter_file
 from orchestrator.export.program.sizes import Kept, wanted
@@ -151,8 +152,8 @@ def export(
     def by(way: _Way) -> Exported:
         its, comparison = replace(model, compiled=way.compiled), Comparison(tolerances)
 
-        def compiled() -> _Compiled:
-            return _compiled(its, way.kept, comparison, stage)
+        def compiled(folder: Path) -> _Compiled:
+            return _compiled(its, way.kept, comparison, stage, folder)
 
         sizes = model.sizes == "any"
         return _saved(compiled, comparison, replace(how, sizes=sizes), model.bundled, stage)
@@ -312,7 +313,7 @@ def export_program(
     """
     comparison = Comparison(tolerances)
 
-    def compiled() -> _Compiled:
+    def compiled(folder: Path) -> _Compiled:
         return _of_entered(enter_file(file, declared, comparison, stage))
 
     return _saved(compiled, comparison, _How(name, True, pytorch, False, without), False, stage)
@@ -332,29 +333,34 @@ class _How:
 
 
 def _saved(
-    compiled: Callable[[], _Compiled],
+    compiled: Callable[[Path], _Compiled],
     comparison: Comparison,
     how: _How,
     bundled: bool,
     stage: Callable[[str], None],
 ) -> Exported:
-    with torch.random.fork_rng(devices=[]):
-        made = compiled()
+    with torch.random.fork_rng(devices=[]), TemporaryDirectory() as folder:
+        made = compiled(Path(folder))
         # what compiled it may have widened them
         allowed = comparison.tolerances
-        comparing = Comparing(made.build(), made.calls, allowed, how.sizes, made.refuses)
+        comparing = Comparing.of(made.build(), made.calls, allowed, how.sizes, made.refuses)
+        files = (Path(folder, f"{number}.ptl") for number in itertools.count())
 
-        def checked(module: Any, applied: Applied) -> Attempt:
-            its = _bundled(module, made.calls) if bundled else module
-            saved = _written(its)
-            data = saved if how.with_code else reproducible(saved, how.name)
+        def checked(make: Callable[[], Any], applied: Applied) -> Attempt:
+            file = next(files)
+            seen = written(make(), file)
             stage("comparing")
-            seen = made_of(data, module, made.calls)
             found = comparing(made.eager, seen, in_double=made.in_double)
-            return Attempt(data, applied, *found)
+            return Attempt(file, applied, *found)
+
+        def written(module: Any, file: Path) -> Make:
+            _write(_bundled(module, made.calls) if bundled else module, file)
+            if not how.with_code:
+                make_reproducible(file, how.name)
+            return made_of(file, module, made.calls)
 
         if how.with_code or not how.canonical:
-            best, folded = checked(made.build(), Applied()), False
+            best, folded = checked(made.build, Applied()), False
             if best.wrong is not None:
                 raise Refused("differs", best.wrong["difference"], **best.wrong, rewrites=[])
         else:
@@ -362,21 +368,24 @@ def _saved(
             def attempt(without: frozenset[str], fold: bool) -> Attempt:
                 stage("converting")
                 applied = Applied()
-                return checked(convert(made.build(), how.pytorch, without, fold, applied), applied)
+
+                def converted() -> Any:
+                    return convert(made.build(), how.pytorch, without, fold, applied)
+
+                return checked(converted, applied)
 
             best, folded = settled(attempt, how.without)
-    rows, its = best.applied.rows(), (made.via, made.notes, made.unrolled, made.calls)
-    return Exported(best.made, folded, rows, best.rows, *its)
+        rows, its = best.applied.rows(), (made.via, made.notes, made.unrolled, made.calls)
+        return Exported(best.made.read_bytes(), folded, rows, best.rows, *its)
 
 
-def _written(module: Any) -> bytes:
+def _write(module: Any, file: Path) -> None:
     """Raises Refused where the lite interpreter lacks what TorchScript has."""
     require_writable(module)
     try:
-        data: bytes = module._save_to_buffer_for_lite_interpreter()
+        module._save_for_lite_interpreter(str(file))
     except RuntimeError as error:
         raise Refused("script", str(error).strip().splitlines()[0]) from error
-    return data
 
 
 def write(
@@ -469,15 +478,15 @@ class _Compiled:
 
 
 def _compiled(
-    model: Export, kept: Kept, comparison: Comparison, stage: Callable[[str], None]
+    model: Export, kept: Kept, comparison: Comparison, stage: Callable[[str], None], folder: Path
 ) -> _Compiled:
-    """Raises Refused."""
+    """Raises Refused. folder: for what `build` reads."""
     eager = _in_eval_mode(model.eager)
     rows = _rows(eager, model.inputs)
     stage("exporting the module")
     if model.compiled == "export":
         return _by_export(eager, rows, model, kept, comparison, stage)
-    return _by_torchscript(eager, rows, model.compiled, comparison)
+    return _by_torchscript(eager, rows, model.compiled, comparison, folder / "scripted.pt")
 
 
 def _in_eval_mode(module: torch.nn.Module) -> torch.nn.Module:
@@ -511,6 +520,7 @@ def _by_torchscript(
     rows: Mapping[str, Sequence[Example]],
     how: Any,
     comparison: Comparison,
+    file: Path,
 ) -> _Compiled:
     calls = [
         Call(method, number, "own", _positional(getattr(eager, method), row))
@@ -530,11 +540,10 @@ def _by_torchscript(
     make, notes = partial(_eager, eager), list[str]()
     if how == "script":
         module, notes = as_in_python(module, calls, make, comparison)
-    buffer = io.BytesIO()
-    torch.jit.save(module, buffer)
+    torch.jit.save(module, file)
 
     def build() -> Any:
-        built = torch.jit.load(io.BytesIO(buffer.getvalue()))
+        built = torch.jit.load(file)
         without_contexts(built)
         without_objects(built, list(rows))
         without_pairs(built, list(rows))
@@ -622,10 +631,7 @@ def _giving_nothing(module: Any, methods: Sequence[str]) -> Any:
 
 def _eager(module: torch.nn.Module) -> Invoke:
     """Calls methods of a copy, with a state of its own where it can be copied."""
-    try:
-        its = copy.deepcopy(module)
-    except Exception:
-        its = module
+    its = copied_module(module)
     return lambda method, *args: getattr(its, method)(*args)
 
 

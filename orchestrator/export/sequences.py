@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.export.calls import Call, Comparison, Make, run
+from orchestrator.export.calls import Call, Comparison, Invoke, Make, run
 from orchestrator.export.freezing import inlined
 from orchestrator.export.graphs import nodes
 from orchestrator.export.values import shapes
@@ -96,6 +96,11 @@ def _orders(calls: Sequence[Call]) -> Iterator[list[Step]]:
         ]
 
 
+def _instances(make: Make, steps: Sequence[Step]) -> list[Invoke]:
+    """The models that steps call: each has weights of its own."""
+    return [make() for _ in range(1 + max(step.instance for step in steps))]
+
+
 class _Sequence:
     """Calls in an order: those that the right model takes there."""
 
@@ -121,7 +126,7 @@ class _Sequence:
         """A call that fails may have done half of its work: what is left is begun anew."""
         left = list(steps)
         while left:
-            models = (self.right(), self.right())
+            models = _instances(self.right, left)
             failing = next(
                 (n for n, step in enumerate(left) if run(models[step.instance], step.call).error),
                 None,
@@ -133,7 +138,7 @@ class _Sequence:
 
     def _compare(self, spoil: bool) -> None:
         expecting, repeating, seeing = (
-            (make(), make()) for make in (self.right, self.right, self.made)
+            _instances(make, self.steps) for make in (self.right, self.right, self.made)
         )
         done: list[str] = []
         for step in self.steps:

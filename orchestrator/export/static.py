@@ -731,9 +731,10 @@ def _lower(graphs: Sequence[Graph], pytorch: str | None, applied: Applied) -> No
 
 @dataclass(frozen=True)
 class Attempt:
-    """A conversion: the file, what was applied, what each call gave, the first that is wrong."""
+    """A conversion: the file, or what it holds; what was applied, what each call gave, the first
+    that is wrong."""
 
-    made: bytes
+    made: Any
     applied: Applied
     rows: list[dict[str, Any]]
     wrong: dict[str, Any] | None

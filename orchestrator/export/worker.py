@@ -81,7 +81,7 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     if not own:
         raise Refused("no inputs", "")
     inputs = calls_json(own)
-    comparing = Comparing(module, own, request["tolerances"])
+    comparing = Comparing.of(module, own, request["tolerances"])
     right = made_of(original, module, own)
 
     def attempt(without: frozenset[str], fold: bool) -> Attempt:

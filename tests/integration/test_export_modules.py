@@ -1,4 +1,4 @@
-"""Modules exported by real torch; and what torch of today names, lowered and run in PyTorch 1.13.1.
+"""Modules exported by real torch, and run; what PyTorch 1.13.1 lacks of their operators is lowered.
 
 Part of `./check --campaigns`: torch is a download of 200 MB.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from guide import rough, shown
-from real import ROOT, V1_13, Ran, orchestrator, workspace_copy
+from real import EACH_RUNTIME, ROOT, V1_13, V2_6, Ran, orchestrator, workspace_copy
 from torch_python import torch_python
 
 from orchestrator.export.lowering_table import LOWERINGS
@@ -89,8 +89,14 @@ def python() -> str:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = workspace_copy(tmp_path, runtime=V1_13)
+def runtime() -> str:
+    """The runtime of the workspace, where a test names none."""
+    return V2_6
+
+
+@pytest.fixture
+def root(tmp_path: Path, runtime: str) -> Path:
+    made = workspace_copy(tmp_path, runtime=runtime)
     (made / "nets.py").write_text(NETS)
     return made
 
@@ -179,7 +185,8 @@ def test_what_is_refused(
 
 
 @pytest.mark.real
-def test_models_of_today_run_in_1_13(root: Path, python: str) -> None:
+@pytest.mark.parametrize("runtime", EACH_RUNTIME)
+def test_models_of_today_run(root: Path, python: str) -> None:
     """Exported, lowered, traced by the pinned PyTorch: the outputs are those of eager torch."""
     shutil.copy(SOURCES / "today.py", root)
     names = ("Attends", "Encodes")
@@ -201,6 +208,7 @@ def test_models_of_today_run_in_1_13(root: Path, python: str) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("runtime", [V1_13])
 def test_canonical_lowers_what_a_command_refuses(root: Path, python: str) -> None:
     app = root / "apps/today"
     script = root / "with_code.py"

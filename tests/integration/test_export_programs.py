@@ -19,7 +19,7 @@ pytestmark = pytest.mark.ci_only
 
 ZOO = ROOT / "tests/real/export/zoo"
 # What is not as the others are: how it went in, and what its checks stop.
-SCRIPTED = {"counter", "steps", "choice", "objects"}
+SCRIPTED = {"counter", "steps", "choice", "objects", "part"}
 CHECKED = {
     "parts": [
         "the module takes another way unless (Mod((size 1 of x), 3)) <= 1",
@@ -48,7 +48,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 
 
 def test_each_kind_of_node(rows: dict[str, dict[str, Any]]) -> None:
-    assert len(rows) == 31
+    assert len(rows) == 34
     assert {name: row["why"] for name, row in rows.items() if "refused" in row} == {}
     assert {name for name, row in rows.items() if row["via"] != "export"} == SCRIPTED
     # the very kernels of torch: nothing differs but the order of sums
@@ -75,6 +75,34 @@ def test_operators_stay_whole(rows: dict[str, dict[str, Any]]) -> None:
     assert {"aten::lstm.input", "aten::gru.input"} <= {*rows["recurrent"]["operators"]}
     assert "aten::scaled_dot_product_attention" in rows["attention"]["operators"]
     assert {"aten::linear"} <= {*rows["branch"]["operators"]}
+
+
+MEMORY = """
+import resource, sys, torch
+from torch import nn
+from orchestrator.export.saving import Export, export, prepare
+prepare()
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+net = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(4))).eval()
+x, size = torch.randn(4, 2048), sum(one.nbytes for one in net.parameters())
+program = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+torch.export.save(program, sys.argv[1])
+export("small", Export(nn.Linear(2, 2), [(torch.randn(4, 2),)], sys.argv[2]), pytorch="2.6.0")
+before = peak()
+export("net", Export(net, [(x,)], sys.argv[2], bundled=False), pytorch="2.6.0")
+print((peak() - before) / size)
+"""
+
+
+@pytest.mark.parametrize("via", ["export", "script"])
+def test_weights_are_in_memory_twice_at_most(via: str, tmp_path: Path) -> None:
+    """Besides the module's own: in the model that is saved, then in one that is compared with it."""
+    done = run("-c", MEMORY, str(tmp_path / "net.pt2"), via)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert float(done.stdout) < 2.2
 
 
 ASK = """

@@ -56,19 +56,29 @@ class Fixed:
     why: str = ""
 
 
+@dataclass(frozen=True)
+class Least:
+    """Small sizes with which a program is right: none below `floor`; those below `size` where the
+    sizes of the symbols `beside` are the same, as those of a batch are."""
+
+    size: int
+    beside: tuple[str, ...] = ()
+    floor: int = 0
+
+
 @dataclass
 class Asked:
     """Conditions on the inputs of a program.
 
     guards   conditions that the module's source asked for, with their places
     ranges   symbol -> least and largest, None if there is no limit
-    least    symbol -> the least size that gives right results, if that is known
+    least    symbol -> the small sizes that give right results, if those are known
     """
 
     inputs: Sequence[Input]
     guards: Sequence[tuple[Any, str]]
     ranges: Mapping[Any, tuple[int, int | None]]
-    least: Mapping[str, int] = field(default_factory=dict)
+    least: Mapping[str, Least] = field(default_factory=dict)
 
     def fixed(self, specialised: Mapping[tuple[str, int], str]) -> list[Fixed]:
         """Sizes that are numbers; specialised: (argument, dimension) -> where that was asked."""
@@ -82,7 +92,7 @@ class Asked:
 
 
 def asked_of(
-    program: Any, names: Sequence[str], least: Mapping[str, int], operators: bool = False
+    program: Any, names: Sequence[str], least: Mapping[str, Least], operators: bool = False
 ) -> Asked:
     """Return the conditions of a program of torch.export; names: of its user inputs.
 
@@ -211,13 +221,27 @@ class _Checks:
 
     def _within(self, symbol: Any, value: Value, name: str) -> None:
         low, high = self.asked.ranges.get(symbol, (0, None))
-        least = self.asked.least.get(str(symbol), low if low > _LEAST else 0)
-        if least > 0:
-            holds = self.writer.one("aten::ge", [value, least], _BOOL)
-            self.writer.require(holds, f"{name} must be at least {least}")
+        least = self.asked.least.get(str(symbol), Least(0))
+        floor = max(least.floor if least.beside else least.size, low if low > _LEAST else 0)
+        if floor > 0:
+            holds = self.writer.one("aten::ge", [value, floor], _BOOL)
+            self.writer.require(holds, f"{name} must be at least {floor}")
+        if least.size > floor:
+            others = [its for one, its in self.symbols.items() if str(one) in least.beside]
+            same = [self.writer.one("aten::eq", [value, other], _BOOL) for other, _ in others]
+            enough = self.writer.one("aten::ge", [value, least.size], _BOOL)
+            holds = self.writer.one("aten::__or__", [enough, self._every(same)], _BOOL)
+            told = " and ".join(other for _, other in others)
+            self.writer.require(holds, f"{name} must be at least {least.size}, or as {told}")
         if high is not None:
             holds = self.writer.one("aten::le", [value, high], _BOOL)
             self.writer.require(holds, f"{name} must be at most {high}")
+
+    def _every(self, conditions: Sequence[Value]) -> Value:
+        made = conditions[0]
+        for one in conditions[1:]:
+            made = self.writer.one("aten::__and__", [made, one], _BOOL)
+        return made
 
     def _guard(self, condition: Any, place: str) -> None:
         try:

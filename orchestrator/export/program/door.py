@@ -16,7 +16,7 @@ from orchestrator.export.calls import Call, Comparison, Invoke, run
 from orchestrator.export.places import is_torchs
 from orchestrator.export.program import trees
 from orchestrator.export.program.capture import Captured, Example, capture
-from orchestrator.export.program.checks import user_values
+from orchestrator.export.program.checks import Least, user_values
 from orchestrator.export.program.copies import copied_module, module_in_double
 from orchestrator.export.program.module import Program, inputs_of, leaf_names, script_module
 from orchestrator.export.program.sizes import Kept, Wanted, with_size
@@ -134,34 +134,49 @@ def calls_of(method: str, program: Program, rows: Sequence[Example]) -> Iterator
         yield Call(method, number, "own", args)
 
 
-def _least(entered: Entered, method: str, comparison: Comparison) -> dict[str, int]:
-    """Symbol -> the least size with which the program is right, where it is not 0."""
+def _least(entered: Entered, method: str, comparison: Comparison) -> dict[str, Least]:
+    """Symbol -> the small sizes with which the program is right, where those are not all."""
     program = entered.captured[method].program
     first = next(call for call in entered.calls if call.method == method)
-    found: dict[str, int] = {}
-    for symbol, places in _symbols(program).items():
+    given = list(inputs_of(program))
+    leaves = [
+        leaf
+        for (_, tree), arg in zip(given, first.args, strict=True)
+        for leaf in trees.leaves_of(tree, arg)
+    ]
+    symbols = _symbols(program)
+
+    def right(those: Sequence[str], size: int) -> bool | None:
+        its = list(leaves)
+        for number, dim in (place for one in those for place in symbols[one]):
+            its[number] = with_size(its[number], dim, size)
+        args = tuple(trees.packed(tree, its) for _, tree in given)
+        return _right(entered, Call(method, 0, "small", args), comparison)
+
+    sizes = {one: leaves[number].shape[dim] for one, ((number, dim), *_) in symbols.items()}
+    found: dict[str, Least] = {}
+    for symbol in symbols:
+        alike = [one for one in symbols if one != symbol and sizes[one] == sizes[symbol]]
         for size in _SMALL:
-            leaves = [
-                leaf
-                for (_, tree), arg in zip(inputs_of(program), first.args, strict=True)
-                for leaf in trees.leaves_of(tree, arg)
-            ]
-            for number, dim in places:
-                leaves[number] = with_size(leaves[number], dim, size)
-            args = tuple(trees.packed(tree, leaves) for _, tree in inputs_of(program))
-            call = Call(method, 0, "small", args)
-            if not _right(entered, call, comparison):
-                found[symbol] = size + 1
+            if right([symbol], size) is not False:
+                continue
+            known = found.get(symbol)
+            tried = [*([one] for one in alike), alike] if known is None else [[*known.beside]]
+            beside = next((these for these in tried if these and right([symbol, *these], size)), [])
+            if beside and known is None:
+                found[symbol] = Least(size + 1, tuple(beside))
+            elif not beside:
+                found[symbol] = Least(size + 1) if known is None else replace(known, floor=size + 1)
                 break
     return found
 
 
-def _right(entered: Entered, call: Call, comparison: Comparison) -> bool:
-    """True if a model gives the module's result or refuses the call by a check; also if the module
+def _right(entered: Entered, call: Call, comparison: Comparison) -> bool | None:
+    """True if a model gives the module's result or refuses the call by a check; None if the module
     fails."""
     expected = run(entered.eager(), call)
     if expected.error:
-        return True
+        return None
     built = entered.build()
     seen = run(lambda method, *args: getattr(built, method)(*args), call)
     if seen.error:
@@ -195,8 +210,15 @@ def _notes(method: str, one: Captured) -> Iterator[str]:
             place = f"fixed by {why}" if not is_torchs(why) else "fixed by torch's own modules"
             place = why if why.startswith(("the example", "as it was")) else place
             yield f"{prefix}size {dim} of {name} is always {int(value.shape[dim])}: {place}"
-    places = _symbols(program)
+    sizes = {
+        symbol: f"size {dim} of {leaf_names(program)[number]}"
+        for symbol, ((number, dim), *_) in _symbols(program).items()
+    }
     for symbol, least in program.least.items():
-        number, dim = places[symbol][0]
-        name = leaf_names(program)[number]
-        yield f"{prefix}size {dim} of {name} is at least {least}: with less it would differ"
+        if least.beside:
+            others = " and ".join(sizes[one] for one in least.beside)
+            why = f"at least {least.size}, or as {others}: else it would differ"
+            yield f"{prefix}{sizes[symbol]} is {why}"
+        floor = least.floor if least.beside else least.size
+        if floor:
+            yield f"{prefix}{sizes[symbol]} is at least {floor}: with less it would differ"

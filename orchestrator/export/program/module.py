@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from orchestrator.export.program import trees
-from orchestrator.export.program.checks import Asked, asked_of, emit_checks, user_values
+from orchestrator.export.program.checks import Asked, Least, asked_of, emit_checks, user_values
 from orchestrator.export.program.control_flow import CONTROL_FLOW
 from orchestrator.export.program.emission import Emitter, Writer
 from orchestrator.export.program.guards import conditions
@@ -26,7 +26,7 @@ class Program:
     exported  as torch.export.export gave it
     core      the same, functional: after `run_decompositions`
     names     of the arguments, in order
-    least     symbol -> the least size, where a smaller one is known to go wrong
+    least     symbol -> its small sizes, where some are known to go wrong
     guards    whether what torch's own operators asked of sizes is asked again
     texts     guards in Python, of a program that was loaded: those of its symbols are gone
     """
@@ -34,7 +34,7 @@ class Program:
     exported: Any
     core: Any
     names: Sequence[str]
-    least: Mapping[str, int]
+    least: Mapping[str, Least]
     guards: bool = False
     texts: Sequence[str] = ()
 

@@ -2,7 +2,8 @@
 
 A model has tuples, lists of one type and dictionaries of one type. What is none of these in Python
 becomes the nearest: a list or dictionary of several types a tuple; a dataclass, or a `ModelOutput`
-of transformers, a dictionary where all its values have one type, else a tuple of those.
+of transformers, a dictionary where all its values have one type, else a tuple of those; what is
+empty a list of tensors, since the lite interpreter knows no type of a tuple without items.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ def text_of(tree: Tree) -> str:
         return tree.kind
     items = [text_of(one) for one in tree.items]
     if tree.form == "list":
-        return f"List[{items[0]}]"
+        return f"List[{items[0] if items else 'Tensor'}]"
     if tree.form == "dict":
         return f"Dict[{'int' if isinstance(tree.keys[0], int) else 'str'}, {items[0]}]"
-    return f"Tuple[{', '.join(items) or '()'}]"
+    return f"Tuple[{', '.join(items)}]"
 
 
 def tree_of(spec: Any, kinds: Sequence[str]) -> Tree:
@@ -73,8 +74,10 @@ def _tree(spec: Any, left: Iterator[tuple[int, str]]) -> Tree:
     if is_leaf(spec):
         return Leaf(*next(left))
     items = tuple(_tree(one, left) for one in children(spec))
+    if not items:
+        return Branch("list", ())
     if spec.type in (tuple, list):
-        alike = items and spec.type is list and _alike(items)
+        alike = spec.type is list and _alike(items)
         return Branch("list" if alike else "tuple", items)
     keys = _keys(spec.context, len(items))
     if keys and _alike(items):
@@ -96,7 +99,7 @@ def children(spec: Any) -> Sequence[Any]:
 def _alike(items: Sequence[Tree]) -> bool:
     """True if all items are of one type, and that type is complete."""
     texts = {text_of(one) for one in items}
-    return len(texts) == 1 and texts != {NONE} and "Tuple[()]" not in texts
+    return len(texts) == 1 and texts != {NONE}
 
 
 def _keys(context: Any, count: int) -> tuple[str | int, ...]:

@@ -2,7 +2,8 @@
 
 torch computes the sizes of a recurrent layer's results by running it step by step, and those of
 max_pool1d in C++ that knows numbers alone. Here the sizes are told. `linspace` takes a number of
-steps that is one, so where it is a size, it is computed.
+steps that is one, so where it is a size, it is computed; so is `istft`, which takes all its sizes
+for numbers.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ _LAYERS: tuple[tuple[Any, Callable[..., Any]], ...] = (
 
 
 class Steps(TorchFunctionMode):  # type: ignore[misc]
-    """Computes `linspace` of a size, as aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp does."""
+    """Computes `linspace` of a size as aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp does, and
+    `istft` as aten/src/ATen/native/SpectralOps.cpp."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -93,6 +95,8 @@ class Steps(TorchFunctionMode):  # type: ignore[misc]
             given = dict(zip(("start", "end", "steps"), args, strict=False)) | named
             if isinstance(given.get("steps"), torch.SymInt) and "out" not in given:
                 return _linspace(**given)
+        if func in (torch.istft, torch.Tensor.istft):
+            return _istft(*args, **named)
         return func(*args, **named)
 
 
@@ -105,6 +109,47 @@ def _linspace(
     return torch.where(
         at < torch.sym_max(steps // 2, 1), start + apart * at, end - apart * (steps - 1 - at)
     ).to(its)
+
+
+def _istft(
+    input: Any,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Any = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: Any = None,
+    return_complex: bool = False,
+) -> Any:
+    hop, width = hop_length or n_fft // 4, win_length or n_fft
+    *batch, sides, frames = input.shape
+    weights = torch.ones(width, dtype=input.real.dtype) if window is None else window
+    if width != n_fft:
+        left = (n_fft - width) // 2
+        weights = torch.nn.functional.pad(weights, (left, n_fft - width - left))
+    pieces = (input if batch else input[None]).transpose(1, 2)
+    norm = "ortho" if normalized else "backward"
+    if return_complex:
+        pieces = torch.fft.ifft(pieces, n_fft, norm=norm)
+    else:
+        whole = not (sides != n_fft if onesided is None else onesided)
+        pieces = pieces[..., : n_fft // 2 + 1] if whole else pieces
+        pieces = torch.fft.irfft(pieces, n_fft, norm=norm)
+    whole_length = n_fft + hop * (frames - 1)
+    start = n_fft // 2 if center else 0
+    end = whole_length - start if length is None else start + length
+
+    def joined(values: Any) -> Any:
+        sizes = [values.shape[0], whole_length]
+        return torch.ops.aten.unfold_backward(values, sizes, 1, n_fft, hop)[:, start:end]
+
+    envelope = joined(weights.pow(2).expand(1, frames, n_fft))
+    made = joined(pieces * weights) / envelope
+    if end > whole_length:
+        made = torch.nn.functional.pad(made, (0, end - whole_length))
+    return made if batch else made[0]
 
 
 @contextmanager

@@ -236,7 +236,7 @@ def frozen_by_torch(made: nn.Module, example: tuple[Any, ...]) -> bool:
         made_of(module._save_to_buffer_for_lite_interpreter(), module, calls)
         for module in (script, torch.jit.freeze(script, preserved_attrs=methods))
     )
-    return Comparing(script, calls, TOLERANCES)(right, other)[1] is None
+    return Comparing.of(script, calls, TOLERANCES)(right, other)[1] is None
 
 
 def results() -> Iterator[dict[str, Any]]:

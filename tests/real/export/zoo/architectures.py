@@ -397,6 +397,7 @@ TIMM: Mapping[str, Architecture] = {
         ("densenet121", 64, {"growth_rate": 8}),
     )
 }
+_SIDES = {"min_size": 128, "max_size": 192}
 TORCHVISION: Mapping[str, Architecture] = {
     **{
         name: Architecture("torchvision", _vision(name), _plain(1, 3, 64, 64))
@@ -425,18 +426,26 @@ TORCHVISION: Mapping[str, Architecture] = {
         name: Architecture(
             "torchvision",
             # random weights give low scores: without this, nothing is found
-            _torchvision(name, **{threshold: 0.001, limit: 20}),
+            _torchvision(name, **{threshold: 0.001, limit: 20, **more}),
             lambda: [([torch.rand(3, 96, 96), torch.rand(3, 64, 80)],)],
         )
-        for name, threshold, limit in (
-            ("ssdlite320_mobilenet_v3_large", "score_thresh", "detections_per_img"),
+        for name, threshold, limit, more in (
+            ("ssdlite320_mobilenet_v3_large", "score_thresh", "detections_per_img", {}),
             (
                 "fasterrcnn_mobilenet_v3_large_320_fpn",
                 "box_score_thresh",
                 "box_detections_per_img",
+                {},
             ),
-            ("retinanet_resnet50_fpn", "score_thresh", "detections_per_img"),
-            ("keypointrcnn_resnet50_fpn", "box_score_thresh", "box_detections_per_img"),
+            # these resize images to 800 pixels by default
+            ("retinanet_resnet50_fpn", "score_thresh", "detections_per_img", _SIDES),
+            (
+                "keypointrcnn_resnet50_fpn",
+                "box_score_thresh",
+                "box_detections_per_img",
+                # a box costs 7 GFLOP
+                {**_SIDES, "box_detections_per_img": 2},
+            ),
         )
     },
     "r3d_18": Architecture("torchvision", _vision("r3d_18"), _plain(1, 3, 4, 32, 32)),

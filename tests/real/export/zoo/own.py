@@ -232,6 +232,7 @@ class Trees(nn.Module):
             "said": Said(x, 3),
             "list": [x, x + 1],
             "nothing": None,
+            "empty": ((), {}),
             "text": "t",
             "b": named["b"],
         }
@@ -407,6 +408,38 @@ class Autocast(nn.Module):
         return y.float() + 1
 
 
+class Spectrum(nn.Module):
+    """Sound that is changed in its spectrum, and made of that again."""
+
+    window: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(24))
+
+    def forward(self, sound: Tensor) -> tuple[Tensor, ...]:
+        settings = {"hop_length": 7, "win_length": 24, "window": self.window}
+        sides = torch.stft(sound, 32, return_complex=True, normalized=True, **settings)
+        whole = torch.stft(sound, 32, onesided=False, return_complex=True, **settings)
+        length = sound.shape[-1]
+        return (
+            torch.istft(sides * sides.abs(), 32, normalized=True, length=length, **settings),
+            sides[0].istft(32, 7, length=length + 40, normalized=True),
+            torch.istft(whole, 32, onesided=False, **settings),
+            torch.istft(whole, 32, return_complex=True, onesided=False, **settings).abs(),
+            torch.istft(sides[:, :, 1:], 32, 32, center=False),
+        )
+
+
+class Broadcast(nn.Module):
+    """As transformers make masks: rows of one are for all, but not where the exporter watches."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        if mask.shape[0] == 1 and not torch.compiler.is_exporting():
+            mask = mask.expand(x.shape[0], -1)
+        return x * mask.gather(0, torch.arange(x.shape[0])[:, None].expand(x.shape))
+
+
 class Keywords(nn.Module):
     """Arguments without names in the signature."""
 
@@ -479,5 +512,7 @@ OWN: Mapping[str, Architecture] = {
     "keywords": _own(
         Keywords, lambda: [{"x": torch.randn(3, 4), "b": torch.randn(3, 4), "a": torch.randn(4)}]
     ),
+    "spectrum": _own(Spectrum, lambda: [(torch.randn(2, 180),)]),
+    "broadcast": _own(Broadcast, lambda: [(torch.randn(2, 5), torch.rand(2, 5))]),
     "resize": _own(Resize, lambda: [(torch.randn(1, 3, 6, 8),)]),
 }
