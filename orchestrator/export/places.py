@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import os
 import re
 import traceback
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,8 @@ from typing import Any
 
 import torch
 
-_TORCH = str(Path(torch.__file__).parent)
-_OURS = str(Path(__file__).parent)
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+_OURS = f"{Path(__file__).parent}{os.sep}"
 # As tracebacks and TorchScript's compiler (torch/csrc/jit/frontend/source_range.cpp) write it.
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
 

@@ -99,7 +99,7 @@ print((peak() - before) / size)
 
 @pytest.mark.parametrize("via", ["export", "script"])
 def test_weights_are_in_memory_twice_at_most(via: str, tmp_path: Path) -> None:
-    """Besides the module's own: in the model that is saved, then in one that is compared with it."""
+    """Besides those of the module: in what is saved, then in a model that is compared with it."""
     done = run("-c", MEMORY, str(tmp_path / "net.pt2"), via)
     assert done.returncode == 0, done.stderr[-4000:]
     assert float(done.stdout) < 2.2
@@ -107,7 +107,9 @@ def test_weights_are_in_memory_twice_at_most(via: str, tmp_path: Path) -> None:
 
 ASK = """
 import io, json, sys, torch
+from pathlib import Path
 from torch import nn
+from orchestrator.export.places import is_torchs
 from orchestrator.export.refusal import Refused
 from orchestrator.export.saving import Export, export, prepare
 from orchestrator.export.calls import lite
@@ -161,6 +163,9 @@ made = export("x", Export(Layers(), x, compiled="export", decomposed=lacking))
 model = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(made.data))
 tell(has=sorted({*lacking, "aten::tanh"} & {*torch.jit.mobile._export_operator_list(model)}))
 refused(Best, x, compiled="export", decomposed=["aten::topk"])
+torchs = Path(torch.__file__).parent
+places = [torchs / "nn/functional.py", torchs.with_name("torchvision") / "ops/boxes.py"]
+tell(torchs=[is_torchs(str(one)) for one in places])
 rows = [(torch.randn(1, 5), torch.randn(1))]
 refused(Way, [(torch.randn(2),)])
 refused(Open, [(torch.randn(1, 5), torch.randn(1)), (torch.randn(1, 5),)])
@@ -197,6 +202,7 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
             "code": "return x.topk(1).values",
             "script": False,
         },
+        {"torchs": [True, False]},
         {
             "kind": "export",
             "text": "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1))."
