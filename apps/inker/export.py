@@ -1,5 +1,5 @@
-"""Exports `inker`'s models of pen strokes, which use operators and a class of the app's own, and one
-of torchvision's operators.
+"""Exports `inker`'s models of pen strokes, which use operators and a class of the app's own, and
+one of torchvision's operators.
 
 TorchScript must know them: the app's C++ is compiled for this machine's torch first. Of what is
 generated, the elementwise operator, the schema is defined here, with the same arithmetic in Python;
