@@ -71,19 +71,32 @@ def ran(commands: str, folder: Path, **env: str) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout, built from a copy: setuptools leaves its own files behind."""
-    source = tmp_path_factory.mktemp("source")
+    return built_wheel(tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel"))
+
+
+def built_wheel(source: Path, folder: Path) -> Path:
+    """A release's wheel, as CONTRIBUTING.md builds it, from a copy in `source`."""
     for name in ("orchestrator", "schemas", "toolchains"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignore)
     for name in ("WORKSPACE", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     words = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--wheel-dir"]
-    folder = tmp_path_factory.mktemp("wheel")
     argv = [sys.executable, "-m", "pip", "wheel", *words, str(folder), str(source)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    env = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = folder.iterdir()
     return file
+
+
+def test_the_wheel_is_the_same_from_another_folder(wheel: Path, tmp_path: Path) -> None:
+    other, out = tmp_path / "another folder", tmp_path / "out"
+    other.mkdir()
+    out.mkdir()
+    again = built_wheel(other, out)
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
 
 
 def borrow_dependencies(folder: Path) -> None:
