@@ -72,6 +72,9 @@ class Logs(nn.Module):
     def forward(self, sound: Tensor, name: str) -> Tensor:
         with open(name) as file:
             return sound
+
+def logged():
+    return [(torch.randn(1, 160), "/dev/null")]
 """
 WITH_CODE = """
 import sys
@@ -141,17 +144,8 @@ def test_the_outputs_of_the_guide(root: Path, python: str) -> None:
     ran = export(root, python, "vad", *words)
     assert ran.code == 0, ran.err
     assert rough(ran.out) == rough(shown("docs/guide/export.md", "apps/vad/models/detector.ptl"))
-    ran = export(
-        root,
-        python,
-        "logs",
-        "--module",
-        "models.vad:Logs",
-        *words[2:],
-        "--via",
-        "script",
-        "--quiet",
-    )
+    words = ("--module", "models.vad:Logs", "--inputs", "models.vad:logged", "--via", "script")
+    ran = export(root, python, "logs", *words, "--quiet")
     assert ran.code == 1
     assert rough(ran.err) == rough(shown("docs/guide/export.md", "models/vad.py:"))
 
@@ -196,8 +190,9 @@ def test_models_of_today_run(root: Path, python: str) -> None:
         assert ran.code == 0, ran.err
     declared = root / "apps/today/app.yaml"
     text = declared.read_text()
-    assert text.startswith("models:\n  - file: models/attends.ptl\n")
-    declared.write_text(text.replace("models:\n", "models:\n  - file: models/encodes.ptl\n"))
+    one = "  - file: models/{0}.ptl\n    inputs: models/{0}.npz\n"
+    assert text.startswith(f"models:\n{one.format('attends')}")
+    declared.write_text(text.replace("models:\n", f"models:\n{one.format('encodes')}"))
     traced = orchestrator("trace", "//apps/today", "--quiet", cwd=root)
     assert traced.code == 0, traced.err
     for name in names:
