@@ -107,7 +107,7 @@ class Both:
     def __init__(self, library: Library, model: str) -> None:
         self.library, self.model = library, model
         self.short, self.plain = (library.load(model, short=one) for one in (True, False))
-        self.kept: deque[tuple[object, Any]] = deque()
+        self.kept: deque[tuple[Any, Any]] = deque()
         self.different: list[object] = []
         self.failed = 0
 
@@ -116,24 +116,25 @@ class Both:
         on the modules may have other attributes."""
         told, result = run(self.library, self.short, call)
         plain, other = run(self.library, self.plain, call)
-        if other is not None:
-            self.library.lib.lta_value_free(other)
         self.failed += isinstance(plain, str)
         # the operator needs what was not selected; its shortcut does not
         unsure = isinstance(plain, str) and any(mark in plain for mark in _UNSELECTED)
         if not unsure and same_nan(told) != same_nan(plain):
             self.different.append([self.model, call.method, call.sizes, told, plain])
-        if result is not None:
-            self.kept.append((told, result))
+        self.kept.append((result, other))
         while len(self.kept) > _KEPT:
             self.give_back()
         return None if unsure else same_nan(told)
 
     def give_back(self) -> None:
-        told, result = self.kept.popleft()
-        if self.library.told(result, ()) != told:
-            self.different.append([self.model, "a result that was kept has changed"])
-        self.library.lib.lta_value_free(result)
+        """A later call may have written into what an attribute has too: into that of both."""
+        results = self.kept.popleft()
+        if all(results):
+            told, plain = (same_nan(self.library.told(one, ())) for one in results)
+            if told != plain:
+                self.different.append([self.model, "a result that was kept", told, plain])
+        for one in results:
+            self.library.lib.lta_value_free(one)
 
     def free(self) -> None:
         while self.kept:

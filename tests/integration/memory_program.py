@@ -3,8 +3,8 @@
     python memory_program.py LIBRARY MODEL STEP...
 
 `load`, `load_memory`: bytes that the process has gained, at most, since before it. `run`,
-`run_odd`: of a picture [1, channels, 1, 1] whose channels lie side by side, or apart; `run_alone`:
-of one [channels, 1, 1], which no packed convolution takes; some of the result's bytes as
+`run_odd`: of a picture [1, channels, 1, 1] whose channels lie side by side, or apart; `run_none`:
+of one [1, channels, 0, 1], which no packed convolution takes; some of the result's bytes as
 hexadecimal text, or the error. `gained`: bytes by now. `away`: bytes of pages that nothing may
 read, in blocks of at least 4 MB; `away_64k`: in blocks of 64 KB. `run_twice`: two threads at once.
 `truncate`, `overwrite`, `replace`, `remove`: the model's file.
@@ -77,15 +77,13 @@ class Program:
         spans = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ---p 0+ 00:00 0\s*$", maps, re.MULTILINE)
         return [int(end, 16) - int(start, 16) for start, end in spans]
 
-    def run(self, step: int = 1, *, batch: bool = True) -> str:
+    def run(self, step: int = 1, height: int = 1) -> str:
         """Of a picture whose channels lie `step` numbers apart; of several tensors the second."""
-        call, sizes = self.library, [CHANNELS, 1, 1]
-        apart = [step, step, step]
-        if batch:
-            sizes, apart = [1, *sizes], [CHANNELS * step, *apart]
+        call, sizes = self.library, [1, CHANNELS, height, 1]
+        apart = [CHANNELS * step, step, step, step]
         shape = (ctypes.c_int64 * len(sizes))(*sizes)
         strides = (ctypes.c_int64 * len(sizes))(*apart)
-        span = ctypes.c_size_t(4 * ((CHANNELS - 1) * step + 1))
+        span = ctypes.c_size_t(4 * ((CHANNELS - 1) * step + 1) * height)
         given = call.lta_tensor_borrow(
             _FLOAT32, ctypes.c_size_t(len(sizes)), shape, strides, self.picture, span, None, None
         )
@@ -109,8 +107,8 @@ class Program:
     def run_odd(self) -> str:
         return self.run(2)
 
-    def run_alone(self) -> str:
-        return self.run(2, batch=False)
+    def run_none(self) -> str:
+        return self.run(height=0)
 
     def run_twice(self) -> object:
         results: list[str] = []

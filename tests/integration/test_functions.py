@@ -86,4 +86,10 @@ def test_pooling_can_be_left_out(workspace: Path) -> None:
     manifest = json.loads((workspace / "dist/functions/linux-x86_64/manifest.json").read_text())
     declared.write_text(before)
     assert ran.code == 0, ran.err
-    assert manifest["kernels"]["features"] == ["linear", "products", "rewrite", "unary"]
+    assert manifest["kernels"]["features"] == [
+        "linear",
+        "products",
+        "rewrite",
+        "spares",
+        "unary",
+    ]

@@ -296,21 +296,21 @@ def test_weights_of_a_method_leave_before_its_second_layer_runs(workspace: Path)
 
 
 def test_a_layer_that_cannot_use_its_packed_weights_reads_them_again(workspace: Path) -> None:
-    expected = _steps(workspace, _wide(), "load_memory", "run", "run_alone")[1:]
+    expected = _steps(workspace, _wide(), "load_memory", "run", "run_none")[1:]
     assert expected[0] != expected[1]
-    for steps in (("run", "run_alone"), ("run", "run_alone", "run", "run_alone")):
+    for steps in (("run", "run_none"), ("run", "run_none", "run", "run_none")):
         for change in ("remove", "replace"):
             found = _steps(workspace, _wide(), "load", "run", change, *steps)[3:]
             assert found == expected * (len(steps) // 2)
     deflated = _wide(method=zipfile.ZIP_DEFLATED)
-    assert _steps(workspace, deflated, "load", "run", "truncate", "run_alone")[3] == expected[1]
+    assert _steps(workspace, deflated, "load", "run", "truncate", "run_none")[3] == expected[1]
 
 
 def test_a_file_that_is_written_over_while_its_model_is_loaded_costs_an_error_at_most(
     workspace: Path,
 ) -> None:
     for change in ("truncate", "overwrite"):
-        steps = ("run", "run_alone", "run", "run_alone")
+        steps = ("run", "run_none", "run", "run_none")
         _, first, _, *found = _steps(workspace, _wide(), "load", "run", change, *steps)
         assert found[::2] == [first, first]
         for error in found[1::2]:
@@ -318,7 +318,7 @@ def test_a_file_that_is_written_over_while_its_model_is_loaded_costs_an_error_at
                 "error: the model's file was changed after the model was loaded"
             )
         # before anything is packed, nothing needs the file
-        _, _, *found = _steps(workspace, _wide(), "load", change, "run_alone", "run")
+        _, _, *found = _steps(workspace, _wide(), "load", change, "run_none", "run")
         assert found[1] == first
 
 
