@@ -60,7 +60,8 @@ def test_a_build_plans_in_stages_of_which_one_generates(here: Invocation) -> Non
     registrations = registration_units(generating, units.values(), generate=True)
     with effects_refused():
         objects = plan_objects(prepared, wanted, units, registrations)
-        links = [links_of(prepared, "camera", one) for one in objects.values()]
+        # camera limits its memory
+        links = [links_of(prepared, "camera", one, memory=True) for one in objects.values()]
         graph = action_graph(objects.values(), (link for some in links for link in some.all))
         texts = texts_of(objects.values())
     whole = plan_variants(able, LABELS)

@@ -93,7 +93,7 @@ def test_a_faulty_source_is_told_mended_and_traced(tmp_path: Path) -> None:
         kernel.write_text(good)
         said = watching.until_it_waits()
         assert said.startswith("saved: apps/inker/kernels/ease.elementwise\n")
-        assert said.count("  as it was traced\n") == 2
+        assert said.count("  as it was traced\n") == 3
         # its locks are current again
         assert "tracing " not in said
         assert lock.read_text() == before
@@ -106,7 +106,7 @@ def test_a_faulty_source_is_told_mended_and_traced(tmp_path: Path) -> None:
     traced = parse_lock(lock.read_text(), "lock")
     assert traced.identity.model == hashlib.sha256(changed).hexdigest()
     out = orchestrator("run", "//apps/inker", cwd=root).out
-    assert out.count("  as it was traced\n") == 2
+    assert out.count("  as it was traced\n") == 3
 
 
 def other_weights(model: Path, folder: Path) -> bytes:
@@ -125,7 +125,7 @@ def other_weights(model: Path, folder: Path) -> bytes:
 def test_a_model_is_run_whenever_it_is_saved(watching: Watching, tmp_path: Path) -> None:
     first = watching.until_it_waits()
     assert "strokes: PyTorch 2.6.0, " in first
-    assert first.count("  as it was traced\n") == 2
+    assert first.count("  as it was traced\n") == 3
     old = watching.model.read_bytes()
 
     changed = other_weights(watching.model, tmp_path)
