@@ -215,14 +215,14 @@ def test_a_library_without_the_dtype_never_leaves_quietly(built: Path, tmp_path:
     root = workspace_copy(tmp_path, "camera")
     lock = root / "apps/camera/traces/classifier.yaml"
     value = yaml.safe_load(lock.read_text())
-    tags = value["kernel_calls"]
-    (tag,) = [t for t in tags if "softmax" in t]
-    tags[tag] = {"Double": 1}
-    value["selected_operators"]["kernel_metadata"][tag] = ["Double"]
+    # of all tags: a dtype that the model computes in is selected for other layouts too
+    for tag in value["kernel_calls"]:
+        value["kernel_calls"][tag] = {"Double": 1}
+        value["selected_operators"]["kernel_metadata"][tag] = ["Double"]
     lock.write_text(yaml.safe_dump(value, sort_keys=False))
     ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", cwd=root)
     assert ran.code == 1
-    assert f"kernel `{tag}` is not in this library for Float" in ran.err
+    assert re.search("kernel `[^`]+` is not in this library for Float", ran.err)
 
 
 def test_a_failing_unit_keeps_everything_else(built: Path, tmp_path: Path) -> None:
