@@ -144,8 +144,8 @@ def test_the_outputs_of_the_guide(root: Path, python: str) -> None:
     ran = export(root, python, "vad", *words)
     assert ran.code == 0, ran.err
     assert rough(ran.out) == rough(shown("docs/guide/export.md", "apps/vad/models/detector.ptl"))
-    words = ("--module", "models.vad:Logs", "--inputs", "models.vad:logged", "--via", "script")
-    ran = export(root, python, "logs", *words, "--quiet")
+    logs = ("--module", "models.vad:Logs", "--inputs", "models.vad:logged", "--via", "script")
+    ran = export(root, python, "logs", *logs, "--quiet")
     assert ran.code == 1
     assert rough(ran.err) == rough(shown("docs/guide/export.md", "models/vad.py:"))
 
