@@ -20,11 +20,13 @@ from harness import Campaign
 from native_runner import compile_consumer
 from real import CONSUMERS, ROOT, V1_13, V2_6, orchestrator, workspace_copy
 from test_native_models import (
+    SANITIZING,
     STALE_FRAME,
     any_program,
     any_tensor,
     records_of,
-    sanitizer_runtime,
+    sanitized,
+    sanitizer_options,
 )
 
 from tests.debian import unpacked
@@ -38,20 +40,10 @@ APPS = {
     V1_13: (ROOT / "apps/camera", LAYERS),
     V2_6: (LAYERS, *(ROOT / "apps" / name for name in ("assistant", "keyboard", "translator"))),
 }
-LIBRARY = "libfuzzed_torch.so"
 RECORDS = ("bytecode.pkl", "data.pkl", "data/0")
-FLAGS = (
-    *("-fsanitize=address", "-fno-omit-frame-pointer"),
-    "-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp",
-)
+COVERAGE = "-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp"
 # zig's libc++ tells it what of a deque is in use; GCC's runtime of Debian 12 does not know it.
 NEWER = "__sanitizer_annotate_double_ended_contiguous_container"
-OPTIONS = {
-    "detect_leaks": 0,  # PyTorch's registries are never freed
-    "allocator_may_return_null": 1,
-    "max_allocation_size_mb": 2048,
-    "detect_container_overflow": 0,  # libc++ and the runtime are not of one compiler
-}
 
 
 def fuzzer() -> Path:
@@ -74,22 +66,10 @@ def delivered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     (app / "app.yaml").write_text("\n".join([*declared, "targets: [linux-x86_64]", ""]))
     traced = orchestrator("trace", "//apps/fuzzed", "--quiet", cwd=root)
     assert traced.code == 0, traced.err
-    runtime = sanitizer_runtime()
     source, missing = folder / "missing.c", folder / "missing.o"
     source.write_text(f"void {NEWER}(void) {{}}\n")
     subprocess.run(["gcc", "-c", "-fPIC", source, "-o", missing], check=True)
-    link_flags = [str(runtime), str(missing)]
-    toolchain = root / "toolchains/linux-x86_64.yaml"
-    toolchain.write_text(
-        f"{toolchain.read_text()}compile_flags: {list(FLAGS)}\nlink_flags: {link_flags}\n"
-    )
-    ran = orchestrator("build", "//apps/fuzzed:linux-x86_64", "--quiet", cwd=root)
-    # such a library is never delivered: what was linked is what runs here
-    assert f"seen:     {runtime.name}" in ran.err, ran.err
-    made = folder / "delivered"
-    shutil.copytree(ROOT / "orchestrator/native/capi", made / "include")
-    (made / "lib").mkdir()
-    shutil.copy(root / f".orchestrator/variants/fuzzed/linux-x86_64/{LIBRARY}", made / "lib")
+    made = sanitized(root, "fuzzed", folder / "delivered", [COVERAGE], [missing])
     shutil.copytree(app / "models", made / "models")
     return made
 
@@ -124,13 +104,12 @@ def fuzz(
 ) -> None:
     """Run a target of `consumers/` until the campaign's time is over. Fails with the crashes: what
     AddressSanitizer said, and the files that make them."""
-    compiler = ("gcc", "-fsanitize=address")
     program = compile_consumer(
         CONSUMERS / f"{target}.c",
         folder / target,
         "fuzzed",
         delivered,
-        compiler,
+        SANITIZING,
         fuzzer(),
         "-lstdc++",
         "-lm",
@@ -139,7 +118,7 @@ def fuzz(
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
-    options = ":".join(f"{name}={value}" for name, value in OPTIONS.items())
+    options = sanitizer_options(max_allocation_size_mb=2048)
     given = {**os.environ, **env, "ASAN_OPTIONS": options}
     argv = [str(program), str(corpus), "-fork=1", f"-seed={campaign.seed + 1}", "-max_len=8192"]
     # a model is a program, and may run for ever

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -49,6 +49,8 @@ OPCODES = (
     *("DICT_INDEX", "UNCHECKED_CAST", "__IS__", "UN_INITIALIZED", "__ISNOT__", "FORMAT"),
     *("DEVICE", "__NOT__", "TO_LIST", "NUM_TO_TENSOR", "IS_CUDA"),
 )
+# Of programs over a library with AddressSanitizer.
+SANITIZING = ("gcc", "-fsanitize=address")
 Records = Mapping[str, bytes]
 Mutation = Callable[[Records, random.Random], bytes]
 
@@ -257,44 +259,57 @@ def test_damaged_models_under_address_sanitizer(
     app: str, campaign: Campaign, tmp_path: Path
 ) -> None:
     """The same library with AddressSanitizer in every unit: compiled by zig, over GCC's runtime."""
-    runtime = sanitizer_runtime()
     root = workspace_copy(tmp_path, app)
+    delivered = sanitized(root, app, tmp_path / "delivered")
+    runner = compile_runner(tmp_path, app, delivered, SANITIZING)
+    options = sanitizer_options(
+        abort_on_error=1, handle_sigfpe=0, handle_abort=0, max_allocation_size_mb=4096
+    )
+    limits = {"ASAN_OPTIONS": options, "SECONDS": "20"}
+    ends = run_all(runner, tmp_path, tries(campaign, short=100, long=20_000, app=app), limits)
+    print(dict(sorted(ends.items())))
+    if campaign.only is None:
+        assert ends["ran"] > 0
+        assert ends["load LOAD_FAILED"] > 0
+
+
+def sanitized(
+    root: Path, app: str, folder: Path, flags: Sequence[str] = (), objects: Sequence[Path] = ()
+) -> Path:
+    """A folder with an app's library that has AddressSanitizer in every unit, and its headers.
+
+    flags: more of them for each unit; objects: linked with the library
+    """
+    runtime = sanitizer_runtime()
+    compile_flags = ["-fsanitize=address", "-fno-omit-frame-pointer", *flags]
     toolchain = root / "toolchains/linux-x86_64.yaml"
     toolchain.write_text(
-        toolchain.read_text()
-        + "compile_flags: [-fsanitize=address, -fno-omit-frame-pointer]\n"
-        + f"link_flags: ['{runtime}']\n"
+        f"{toolchain.read_text()}compile_flags: {compile_flags}\n"
+        f"link_flags: {[str(path) for path in (runtime, *objects)]}\n"
     )
     ran = orchestrator("build", f"//apps/{app}:linux-x86_64", "--quiet", cwd=root)
     # such a library is never delivered: what was linked is what runs here
     assert (
         "error: the library has DT_NEEDED entries that the target system does not provide"
         in ran.err
-    )
+    ), ran.err
     assert f"seen:     {runtime.name}" in ran.err
     linked = root / f".orchestrator/variants/{app}/linux-x86_64/lib{app}_torch.so"
-    delivered = tmp_path / "delivered"
-    shutil.copytree(ROOT / "orchestrator/native/capi", delivered / "include")
-    (delivered / "lib").mkdir()
-    shutil.copy(linked, delivered / "lib")
-    compiler = ("gcc", "-fsanitize=address")
-    runner = compile_runner(tmp_path, app, delivered, compiler)
+    shutil.copytree(ROOT / "orchestrator/native/capi", folder / "include")
+    (folder / "lib").mkdir()
+    shutil.copy(linked, folder / "lib")
+    return folder
+
+
+def sanitizer_options(**more: int) -> str:
+    """ASAN_OPTIONS for such a library, with `more`."""
     options = {
-        "detect_leaks": 0,  # a process that is killed frees nothing
-        "abort_on_error": 1,
-        "handle_sigfpe": 0,
-        "handle_abort": 0,
+        "detect_leaks": 0,  # PyTorch's registries are never freed, and who is killed frees nothing
         "allocator_may_return_null": 1,
-        "max_allocation_size_mb": 4096,
         "detect_container_overflow": 0,  # libc++ and the runtime are not of one compiler
+        **more,
     }
-    text = ":".join(f"{name}={value}" for name, value in options.items())
-    limits = {"ASAN_OPTIONS": text, "SECONDS": "20"}
-    ends = run_all(runner, tmp_path, tries(campaign, short=100, long=20_000, app=app), limits)
-    print(dict(sorted(ends.items())))
-    if campaign.only is None:
-        assert ends["ran"] > 0
-        assert ends["load LOAD_FAILED"] > 0
+    return ":".join(f"{name}={value}" for name, value in options.items())
 
 
 def sanitizer_runtime() -> Path:

@@ -3,10 +3,7 @@ chain_program.py."""
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +25,7 @@ from crafted import (
     tensor,
     text,
 )
-from shortcut_models import place_of
+from shortcut_models import compared, root_operators
 
 from orchestrator.values.operators import OperatorName
 
@@ -211,19 +208,8 @@ def chains_both_ways(
     built: Path, folder: Path, *, calls: int, seeds: Collection[int] = (0,)
 ) -> dict[str, Any]:
     """Calls chains of what a library for linux-x86_64 has, with shortcuts and without."""
-    selection = json.loads((built / "manifest.json").read_text())["selection"]
     models = []
     for seed in seeds:
         models.append(folder / f"chains{seed}.ptl")
-        models[-1].write_bytes(chains(selection["root_operators"], seed))
-    (library,) = (built / "lib").glob("*.so")
-    program = str(Path(__file__).with_name("chain_program.py"))
-    ran = subprocess.run(
-        [sys.executable, program, str(library.resolve()), str(place_of(built)), str(calls)]
-        + [str(model) for model in models],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return dict(json.loads(ran.stdout))
+        models[-1].write_bytes(chains(root_operators(built), seed))
+    return dict(compared(built, "chain_program.py", calls, *models))

@@ -21,12 +21,11 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
-from shortcut_program import FLOAT, Library
+from shortcut_program import FLOAT, UNSELECTED, Library
 
 METHODS: Final = 40  # of each model
 LAST: Final = 8  # the size of arguments' last dimension; the others change from call to call
 _KEPT: Final = 12
-_UNSELECTED: Final = ("Could not find schema", "not selected for kernel tag")
 
 
 class Call:
@@ -68,19 +67,8 @@ class Call:
 
 def run(library: Library, module: Any, call: Call) -> tuple[object, Any]:
     """What is told of a result, and the result; of a failure what the error says."""
-    given = call.arguments()
-    result = ctypes.c_void_p()
-    failed = library.lib.lta_module_run(
-        module,
-        call.method.encode(),
-        (ctypes.c_void_p * 2)(*given),
-        ctypes.c_size_t(2),
-        ctypes.byref(result),
-    )
-    error = library.lib.lta_last_error().decode() if failed else ""
-    for value in given:
-        library.lib.lta_value_free(ctypes.c_void_p(value))
-    return (error, None) if failed else (library.told(result, ()), result)
+    error, result = library.run(module, call.method, call.arguments())
+    return (error, None) if error else (library.told(result, ()), result)
 
 
 def same_nan(told: object) -> object:
@@ -118,7 +106,7 @@ class Both:
         plain, other = run(self.library, self.plain, call)
         self.failed += isinstance(plain, str)
         # the operator needs what was not selected; its shortcut does not
-        unsure = isinstance(plain, str) and any(mark in plain for mark in _UNSELECTED)
+        unsure = isinstance(plain, str) and any(mark in plain for mark in UNSELECTED)
         if not unsure and same_nan(told) != same_nan(plain):
             self.different.append([self.model, call.method, call.sizes, told, plain])
         self.kept.append((result, other))

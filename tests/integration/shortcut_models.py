@@ -101,27 +101,32 @@ def place_of(built: Path) -> int:
     return place
 
 
-def both_ways(
-    built: Path, folder: Path, *, calls: int, seed: int = 0
-) -> tuple[dict[str, Any], set[str]]:
-    """Calls all operators that a library for linux-x86_64 has a shortcut for; which they are."""
+def compared(built: Path, program: str, *words: object) -> Any:
+    """What a program beside this one prints of a library for linux-x86_64, which it calls with
+    shortcuts and without."""
     (library,) = (built / "lib").glob("*.so")
-    selection = json.loads((built / "manifest.json").read_text())["selection"]
-    names = sorted(set(SHORTCUTS) & set(selection["root_operators"]))
-    made = folder / "one_in_each.ptl"
-    made.write_bytes(one_in_each(names))
+    path = Path(__file__).with_name(program)
     ran = subprocess.run(
-        [
-            *(
-                sys.executable,
-                str(Path(__file__).with_name("shortcut_program.py")),
-                str(library.resolve()),
-            ),
-            *(str(place_of(built)), str(seed), str(calls), str(made), *names),
-        ],
+        [sys.executable, *map(str, (path, library.resolve(), place_of(built), *words))],
         capture_output=True,
         text=True,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout), set(names)
+    return json.loads(ran.stdout)
+
+
+def root_operators(built: Path) -> list[str]:
+    """Those of a library."""
+    selection = json.loads((built / "manifest.json").read_text())["selection"]
+    return list(selection["root_operators"])
+
+
+def both_ways(
+    built: Path, folder: Path, *, calls: int, seed: int = 0
+) -> tuple[dict[str, Any], set[str]]:
+    """Calls all operators that a library for linux-x86_64 has a shortcut for; which they are."""
+    names = sorted(set(SHORTCUTS) & {*root_operators(built)})
+    made = folder / "one_in_each.ptl"
+    made.write_bytes(one_in_each(names))
+    return compared(built, "shortcut_program.py", seed, calls, made, *names), set(names)

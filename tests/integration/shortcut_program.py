@@ -33,7 +33,7 @@ _KINDS: Final = ("none", "bool", "int", "double", "string", "tensor", "list", "t
 _INT = 2
 _ODD: Final = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 3.0e38, 1.0e-39, -100.0)
 
-_UNSELECTED: Final = ("Could not find schema", "not selected for kernel tag")
+UNSELECTED: Final = ("Could not find schema", "not selected for kernel tag")
 
 Value = Any  # a handle
 Drawn = list[Callable[[], Value]]
@@ -58,6 +58,21 @@ class Library:
         assert not failed, self.lib.lta_last_error()
         self.hook.value = self.shorten
         return module
+
+    def run(self, module: Value, method: str, given: Sequence[Value]) -> tuple[str, Value]:
+        """The error, "" for none, and the result. The arguments are freed."""
+        result = ctypes.c_void_p()
+        failed = self.lib.lta_module_run(
+            module,
+            method.encode(),
+            (ctypes.c_void_p * len(given))(*given),
+            ctypes.c_size_t(len(given)),
+            ctypes.byref(result),
+        )
+        error = self.lib.lta_last_error().decode() if failed else ""
+        for value in given:
+            self.lib.lta_value_free(ctypes.c_void_p(value))
+        return error, result
 
     def told(self, value: Value, memory: Sequence[tuple[int, int]]) -> object:
         kind = _KINDS[self.lib.lta_value_kind(value)]
@@ -259,20 +274,11 @@ class Draw:
 def run(
     library: Library, module: Value, method: str, drawn: Drawn, memory: list[tuple[int, int]]
 ) -> object:
-    given = [make() for make in drawn]
-    result = ctypes.c_void_p()
-    failed = library.lib.lta_module_run(
-        module,
-        method.encode(),
-        (ctypes.c_void_p * len(given))(*given),
-        ctypes.c_size_t(len(given)),
-        ctypes.byref(result),
-    )
-    told = library.lib.lta_last_error().decode() if failed else library.told(result, memory)
-    if not failed:
-        library.lib.lta_value_free(result)
-    for value in given:
-        library.lib.lta_value_free(ctypes.c_void_p(value))
+    error, result = library.run(module, method, [make() for make in drawn])
+    if error:
+        return error
+    told = library.told(result, memory)
+    library.lib.lta_value_free(result)
     return told
 
 
@@ -289,7 +295,7 @@ def main(path: str, place: str, seed: str, calls: str, model: str, *names: str) 
         drawn = draw.arguments(names[index])
         told = [run(library, one, f"m{index}", drawn, draw.memory) for one in (short, plain)]
         failed += isinstance(told[1], str)
-        if isinstance(told[1], str) and any(mark in told[1] for mark in _UNSELECTED):
+        if isinstance(told[1], str) and any(mark in told[1] for mark in UNSELECTED):
             continue  # the operator needs what was not selected; its shortcut does not
         if told[0] != told[1]:
             different.append([names[index], *told])
