@@ -2,6 +2,7 @@
 // what calls say of their windows.
 #include "images.h"
 #include "lanes.h"
+#include "views.h"
 
 #include <algorithm>
 #include <cstring>
@@ -164,12 +165,7 @@ Tensor as_batch(const Tensor& image) {
   int64_t sizes[4] = {1}, strides[4] = {0};
   std::copy_n(image.sizes().begin(), dims, sizes + 1);
   std::copy_n(image.strides().begin(), dims, strides + 1);
-  auto batch = at::detail::make_tensor<c10::TensorImpl>(
-      c10::TensorImpl::VIEW, c10::Storage(image.storage()), image.key_set(), image.dtype());
-  c10::TensorImpl* const impl = batch.unsafeGetTensorImpl();
-  impl->set_storage_offset(image.storage_offset());
-  impl->set_sizes_and_strides({sizes, dims + 1}, {strides, dims + 1});
-  return batch;
+  return view_of(image, {sizes, dims + 1}, {strides, dims + 1}, image.storage_offset());
 }
 
 void leave_batch(const Tensor& images) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include <c10/util/accumulate.h>
 #include <torch/csrc/jit/mobile/function.h>
 #include <torch/csrc/jit/mobile/module.h>
 
@@ -15,21 +16,7 @@ namespace lta::shortcuts {
 const Listed* listed = nullptr;
 
 at::Tensor fresh(at::IntArrayRef sizes, c10::ScalarType dtype) {
-  Sizes strides(sizes.size());
-  int64_t count = 1;
-  for (size_t i = sizes.size(); i-- > 0; count *= sizes[i]) {
-    strides[i] = count;
-  }
-  return spare(sizes, strides, count, dtype);
-}
-
-at::Tensor view_of(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,
-                   int64_t offset) {
-  auto view = at::detail::make_tensor<c10::TensorImpl>(
-      c10::TensorImpl::VIEW, c10::Storage(of.storage()), of.key_set(), of.dtype());
-  view.unsafeGetTensorImpl()->set_storage_offset(offset);
-  view.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  return view;
+  return spare(sizes, strides_of(sizes), c10::multiply_integers(sizes), dtype);
 }
 
 at::Tensor turn_into(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,

@@ -11,6 +11,8 @@
 // Trap: what an operator refuses, a shortcut leaves to it, so that errors stay as they are.
 #pragma once
 
+#include "views.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -157,11 +159,8 @@ inline bool wrap(int64_t* dim, int64_t dims) {
   return *dim >= 0 && *dim < dims;
 }
 
-// The same memory with other sizes, as as_strided makes it.
-at::Tensor view_of(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,
-                   int64_t offset);
-
-// The same of a tensor that is not asked for again: where only the stack refers to it, it becomes its view.
+// A view (views.h) of a tensor that is not asked for again: where only the stack refers to it, it
+// becomes that view.
 at::Tensor turn_into(const at::Tensor& of, at::IntArrayRef sizes, at::IntArrayRef strides,
                      int64_t offset);
 
