@@ -201,10 +201,11 @@ def test_own_operators_classes_and_elementwise_kernels_are_in_the_shard(tmp_path
     assert {name: one["as_recorded"] for name, one in found.items()} == {
         "strokes": "ok",
         "outline": "ok",
+        "marks_of_pens": "ok",
     }
     assert {"ink::smooth", "ink::ease.Scalar"} <= found["outline"]["operators"].keys()
     again = json.loads(good(orchestrator("run", "//apps/inker", "--json", cwd=folder)))["models"]
-    assert [[shard["compiled"] for shard in one["shards"]] for one in again] == [[None], [None]]
+    assert [[shard["compiled"] for shard in one["shards"]] for one in again] == [[None]] * 3
     functor = folder / "apps/inker/kernels/ease.elementwise"
     text = functor.read_text()
     functor.write_text(text.replace("+ sharpness", "+ sharp"))
