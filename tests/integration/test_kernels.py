@@ -218,6 +218,7 @@ def _wide(
     *more: tuple[str, int, int],
     method: int = zipfile.ZIP_STORED,
     after_first: Sequence[tuple[str, int, int]] = (),
+    registers: int = 4,
     **other: bytes,
 ) -> bytes:
     """A model of convolutions whose weights are 4 MB each; and more instructions before its end.
@@ -235,6 +236,7 @@ def _wide(
         operators=ptl.tuple_of(ptl.operator("aten::conv2d", "", 5)),
         constants=ptl.tuple_of(ptl.NONE, ptl.number(1), ptl.number(0), ptl.FALSE),
         types=ptl.tuple_of(ptl.text("List[int]")),
+        registers=ptl.number(registers),
     )
     arguments = ptl.argument("self", ptl.MODULE), ptl.argument("x", "Tensor")
     function = ptl.function(tables=tables, signature=ptl.schema(ptl.tuple_of(*arguments)))
@@ -293,6 +295,16 @@ def test_weights_of_a_method_leave_before_its_second_layer_runs(workspace: Path)
     read = _wide(*reads, after_first=[])
     _, _, after = _steps(workspace, read, "load", "run", "away")
     assert (_WIDE - 1) * _WIDE_BYTES / _WIDE <= after < 0.8 * _WIDE_BYTES
+
+
+def test_a_method_with_thousands_of_registers_is_packed(workspace: Path) -> None:
+    """What is kept of a method's flow does not grow with its length times its registers."""
+    count = 4000
+    values = [row for at in range(3, count) for row in (("LOAD", 2, 0), ("STORE", at, 0))]
+    many = _wide(after_first=values, registers=count)
+    _, run, away = _steps(workspace, many, "load", "run", "away")
+    assert run == _steps(workspace, _wide(), "load", "run")[1]
+    assert away >= _WIDE_BYTES
 
 
 def test_a_layer_that_cannot_use_its_packed_weights_reads_them_again(workspace: Path) -> None:

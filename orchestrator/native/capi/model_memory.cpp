@@ -39,9 +39,16 @@ constexpr size_t kRoom = 64;
 // The last Block of this thread, until its bytes are read.
 __thread Block* awaited = nullptr;
 
+#ifndef MAP_POPULATE // Apple's
+#define MAP_POPULATE 0
+#endif
+
+// Those to write are there at once: one by one, each would cost an exception when it is first written.
 void* pages(void* where, const Block& block, int access) {
   return ::mmap(where, block.size + kRoom, access,
-                MAP_PRIVATE | MAP_ANONYMOUS | (where != nullptr ? MAP_FIXED : 0), -1, 0);
+                MAP_PRIVATE | MAP_ANONYMOUS | (where != nullptr ? MAP_FIXED : 0) |
+                    (access != PROT_NONE ? MAP_POPULATE : 0),
+                -1, 0);
 }
 
 void free_block(void* context) { delete static_cast<Block*>(context); }

@@ -13,6 +13,7 @@
 //   - which Sites take the same in every run but their inputs: they are packed together.
 // What is not understood ends the matter: the method stays as it is.
 #include "module_sites.h"
+#include "packed_memory.h"
 #include "spares.h"
 #include "../capi/left_out.h"
 #include "../capi/model_memory.h"
@@ -39,7 +40,7 @@ namespace lta {
 const SiteKind* site_kinds = nullptr;
 
 bool xnnpack_is_ready() {
-  static const bool ready = xnn_initialize(nullptr) == xnn_status_success;
+  static const bool ready = xnn_initialize(memory_for_packing()) == xnn_status_success;
   return ready;
 }
 
@@ -1022,8 +1023,9 @@ class Method {
 
   // Of registers, and of values on the stack: a damaged model says any number.
   static constexpr size_t kMost = 1 << 14;
-  // Of values in all states: 64 MB.
+  // Of values in all states: 200 MB.
   static constexpr size_t kMostRemembered = 1 << 23;
+  static constexpr size_t kNowhere = SIZE_MAX;
 
   bool flow() {
     states_.resize(code_.instructions_.size());
@@ -1049,11 +1051,32 @@ class Method {
       const size_t at = waiting_.back();
       waiting_.pop_back();
       State state = states_[at];
-      if (!step(at, &state)) {
+      if (!follow(at, &state)) {
         return false;
       }
     }
     return true;
+  }
+
+  // From one instruction to where another way may come in: only there is a state kept and merged. One
+  // for each instruction would take a method's length times its registers, in time and in memory.
+  bool follow(size_t at, State* state) {
+    for (;;) {
+      size_t next = kNowhere;
+      if (!step(at, state, &next)) {
+        return false;
+      }
+      if (next == kNowhere) {
+        return true;
+      }
+      if (next >= targets_.size() || targets_[next]) {
+        return reach(next, *state);
+      }
+      if (next >= states_.size() || state->stack.size() > kMost) {
+        return false;
+      }
+      at = next;
+    }
   }
 
   bool reach(size_t at, const State& state) {
@@ -1124,7 +1147,8 @@ class Method {
     stack->push_back(value);
   }
 
-  bool step(size_t at, State* state) {
+  // next: where it goes on; kNowhere where it does not, or where only `reach` knows.
+  bool step(size_t at, State* state, size_t* next) {
     const Instruction inst = code_.instructions_[at];
     auto& stack = state->stack;
     const auto reg = [&](size_t number) -> Value* {
@@ -1205,13 +1229,15 @@ class Method {
         // a branch that is never taken counts for nothing, such as one of training
         if (const c10::IValue* const condition = stack.empty() ? nullptr : known(stack.back())) {
           if (condition->isBool()) {
-            const int64_t next = condition->toBool() ? 1 : inst.X;
-            return pop(state, 1) && reach(at + size_t(next), *state);
+            *next = at + size_t(condition->toBool() ? int64_t(1) : inst.X);
+            return pop(state, 1);
           }
         }
-        return pop(state, 1) && reach(at + 1, *state) && reach(at + size_t(int64_t(inst.X)), *state);
+        *next = at + 1;
+        return pop(state, 1) && reach(at + size_t(int64_t(inst.X)), *state);
       case jit::JMP:
-        return reach(at + size_t(int64_t(inst.X)), *state);
+        *next = at + size_t(int64_t(inst.X));
+        return true;
       case jit::LOOP: {
         // count, limit, condition, carried values; in the body: number, carried; behind: carried
         if (inst.N < 2 || stack.size() < size_t(inst.N) + 1) {
@@ -1219,7 +1245,8 @@ class Method {
         }
         State behind = *state;
         behind.stack.erase(behind.stack.end() - (inst.N + 1), behind.stack.end() - (inst.N - 2));
-        return reach(at + 1, *state) && reach(at + size_t(int64_t(inst.X)), behind);
+        *next = at + 1;
+        return reach(at + size_t(int64_t(inst.X)), behind);
       }
       case jit::RET:
         readers_->gives_own = readers_->gives_own ||
@@ -1316,7 +1343,8 @@ class Method {
       default:
         return false;
     }
-    return reach(at + 1, *state);
+    *next = at + 1;
+    return true;
   }
 
   // What a value is in every run; null where it may be something else.
