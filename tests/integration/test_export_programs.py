@@ -48,7 +48,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 
 
 def test_each_kind_of_node(rows: dict[str, dict[str, Any]]) -> None:
-    assert len(rows) == 34
+    assert len(rows) == 35
     assert {name: row["why"] for name, row in rows.items() if "refused" in row} == {}
     assert {name for name, row in rows.items() if row["via"] != "export"} == SCRIPTED
     # the very kernels of torch: nothing differs but the order of sums
@@ -138,6 +138,15 @@ class Keeps(nn.Module):
         self.past = past + x
         return past
 
+class Adapts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(2), requires_grad=False)
+
+    def forward(self, x):
+        self.scale.add_(1)
+        return x * self.scale
+
 class Layers(nn.Module):
     def forward(self, x):
         return nn.functional.mish(nn.functional.layer_norm(x, [4]))
@@ -170,6 +179,7 @@ rows = [(torch.randn(1, 5), torch.randn(1))]
 refused(Way, [(torch.randn(2),)])
 refused(Open, [(torch.randn(1, 5), torch.randn(1)), (torch.randn(1, 5),)])
 refused(Keeps, [(torch.randn(2),), (torch.randn(2),)])
+refused(Adapts, [(torch.randn(2),)], compiled="export")
 refused(Open, rows, dynamic=["z:0"])
 refused(Open, rows, dynamic=["x:1=2..8", "x:1=2..9"])
 refused(Open, rows, dynamic=["x:1=7..9"])
@@ -220,6 +230,12 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
             "kind": "program",
             "text": "forward keeps a tensor in past, which is no buffer: register it as one",
             "code": "self.past = past + x",
+            "script": False,
+        },
+        {
+            "kind": "program",
+            "text": "scale is a parameter that a call changes: register it as a buffer",
+            "code": None,
             "script": False,
         },
         *(

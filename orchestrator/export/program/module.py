@@ -12,6 +12,7 @@ from orchestrator.export.program import trees
 from orchestrator.export.program.checks import Asked, Least, asked_of, emit_checks, user_values
 from orchestrator.export.program.control_flow import CONTROL_FLOW
 from orchestrator.export.program.emission import Emitter, Writer
+from orchestrator.export.program.grouped import grouped_products
 from orchestrator.export.program.guards import conditions
 from orchestrator.export.program.state import Attributes
 from orchestrator.export.refusal import Refused
@@ -145,7 +146,8 @@ def _fill(
         }
         # int8 kernels give images whose channels are last in memory
         reshapes = bool(own) or _reshapes(program.exported)
-        emitter = Emitter(writer, CONTROL_FLOW, reshapes, own)
+        hooks = {**CONTROL_FLOW, **grouped_products()}
+        emitter = Emitter(writer, hooks, reshapes, own)
         given = _placeholders(writer, program.core, names, leaves)
         made = _written_back(
             writer, program.core, given, emitter.emit(program.core.graph_module, given)
@@ -261,6 +263,10 @@ def _written_back(
             targets[number] = buffers[spec.target]
         elif spec.kind.name == "USER_INPUT_MUTATION":
             targets[number] = spec.target
+        elif spec.kind.name == "PARAMETER_MUTATION":
+            # copies of a module share its parameters, so nothing could be compared
+            its = f"{spec.target} is a parameter that a call changes"
+            raise Refused("program", f"{its}: register it as a buffer")
         elif spec.kind.name != "USER_OUTPUT":
             raise Refused("program", f"a result that is a {spec.kind.name.lower()}")
     safe = [

@@ -64,6 +64,21 @@ BART = {
 }
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 100, "n_positions": 64}
 LLAMA = {**THIN, "num_key_value_heads": 2, "max_position_embeddings": 64}
+WINDOWED = {"head_dim": 16, "sliding_window": 4, "use_cache": False}
+EXPERTS = {
+    **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    "use_cache": False,
+}
+XLNET = {"vocab_size": 100, "d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64}
+MOONSHINE = {
+    **{"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64},
+    **{"encoder_num_hidden_layers": 1, "decoder_num_hidden_layers": 1},
+    **{"encoder_num_attention_heads": 4, "decoder_num_attention_heads": 4},
+}
+PATCHES = {
+    **{"num_input_channels": 2, "context_length": 32, "patch_length": 8, "patch_stride": 8},
+    **{"d_model": 16, "num_hidden_layers": 1, "num_attention_heads": 2},
+}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 AUDIO = {
     **{k: v for k, v in THIN.items() if k != "vocab_size"},
@@ -214,6 +229,45 @@ TRANSFORMERS: Mapping[str, Architecture] = {
     "gemma2": _hf_text("Gemma2Model", {**LLAMA, "head_dim": 16, "use_cache": False}),
     "phi": _hf_text("PhiModel", {**LLAMA, "use_cache": False}),
     "phi3": _hf_text("Phi3Model", {**LLAMA, **SPECIAL, "use_cache": False}),
+    "gemma3": _hf_text("Gemma3TextModel", {**LLAMA, **WINDOWED}),
+    "smollm3": _hf_text("SmolLM3Model", {**LLAMA, **SPECIAL, "use_cache": False}),
+    "olmo": _hf_text("OlmoModel", {**LLAMA, "use_cache": False}),
+    "falcon": _hf_text("FalconModel", {**THIN, "use_cache": False}),
+    "lfm2": _hf_text(
+        "Lfm2Model",
+        {**LLAMA, "layer_types": ["conv", "full_attention"], "use_cache": False},
+    ),
+    "mixtral": _hf_text("MixtralModel", {**LLAMA, "num_local_experts": 4, "use_cache": False}),
+    "olmoe": _hf_text("OlmoeModel", {**LLAMA, **EXPERTS}),
+    "qwen2-moe": _hf_text(
+        "Qwen2MoeModel", {**LLAMA, **EXPERTS, "shared_expert_intermediate_size": 16}
+    ),
+    "gpt-oss": _hf_text("GptOssModel", {**LLAMA, **WINDOWED, "num_local_experts": 4}),
+    "deepseek-v3": _hf_text(
+        "DeepseekV3Model",
+        {
+            **{**LLAMA, "num_key_value_heads": 2, "first_k_dense_replace": 1, "use_cache": False},
+            **{"n_routed_experts": 8, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2},
+            **{"moe_intermediate_size": 16, "q_lora_rank": 16, "kv_lora_rank": 16},
+            **{"qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8},
+        },
+    ),
+    "xlnet": Architecture(
+        "transformers",
+        _hf("XLNetModel", "XLNetConfig", **XLNET),
+        lambda: [{"input_ids": ids(1, 12)}],
+    ),
+    "esm": _hf_text("EsmModel", {**THIN, "pad_token_id": 1, "position_embedding_type": "rotary"}),
+    "moonshine": Architecture(
+        "transformers",
+        _hf("MoonshineModel", "MoonshineConfig", use_cache=False, **MOONSHINE),
+        lambda: [{"input_values": torch.randn(1, 4000), "decoder_input_ids": ids(1, 4)}],
+    ),
+    "patchtst": Architecture(
+        "transformers",
+        _hf("PatchTSTModel", "PatchTSTConfig", **PATCHES),
+        lambda: [{"past_values": torch.randn(1, 32, 2)}],
+    ),
     "mamba": Architecture(
         "transformers",
         _hf(

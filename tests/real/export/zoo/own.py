@@ -440,6 +440,44 @@ class Broadcast(nn.Module):
         return x * mask.gather(0, torch.arange(x.shape[0])[:, None].expand(x.shape))
 
 
+def _products_by_group(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+    parts = torch.tensor_split(rows, ends[:-1].long())
+    return torch.cat([part @ weight for part, weight in zip(parts, weights, strict=True)])
+
+
+class Experts(nn.Module):
+    """A mixture of experts, with the operator that transformers registers for its products, and
+    torch's own, where it has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.up = nn.Linear(8, 4), nn.Parameter(torch.randn(4, 8, 6))
+        self.down = nn.Parameter(torch.randn(4, 6, 8))
+        # the sizes of torch's own are multiples of 16 bytes
+        self.square = nn.Parameter(torch.randn(4, 8, 8))
+        name, schema = (
+            "transformers::grouped_mm_fallback",
+            "(Tensor input, Tensor weight, Tensor offs)",
+        )
+        made = torch.library.custom_op(
+            name, _products_by_group, mutates_args=(), schema=f"{schema} -> Tensor"
+        )
+        made.register_fake(lambda rows, weights, _: rows.new_empty(rows.shape[0], weights.shape[2]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        score, expert = self.gate(x).softmax(-1).topk(2, -1)
+        order = expert.reshape(-1).argsort(stable=True)
+        ends = torch.histc(expert.float(), 4, 0, 3).cumsum(0).int()
+        products = torch.ops.transformers.grouped_mm_fallback
+        middle = torch.relu(products(x[order // 2], self.up, ends))
+        its = products(middle, self.down, ends)
+        if hasattr(torch, "_grouped_mm"):
+            rows = torch.cat([middle, middle], -1)[:, :8].bfloat16()
+            its = its + torch._grouped_mm(rows, self.square.bfloat16(), ends).float()
+        its = its * score.reshape(-1)[order][:, None]
+        return its[order.argsort()].reshape(x.shape[0], 2, 8).sum(1)
+
+
 class Keywords(nn.Module):
     """Arguments without names in the signature."""
 
@@ -514,5 +552,6 @@ OWN: Mapping[str, Architecture] = {
     ),
     "spectrum": _own(Spectrum, lambda: [(torch.randn(2, 180),)]),
     "broadcast": _own(Broadcast, lambda: [(torch.randn(2, 5), torch.rand(2, 5))]),
+    "experts": _own(Experts, lambda: [(torch.randn(1, 8),), (torch.randn(9, 8),)]),
     "resize": _own(Resize, lambda: [(torch.randn(1, 3, 6, 8),)]),
 }
