@@ -271,6 +271,9 @@ def _refuse(error: Reported, asked: ModuleRequest, module: Place) -> NoReturn:
                 if asked.compiled == "trace"
                 else "pass `--canonical off`, with which it is right, and report it with the module"
                 if facts.get("plain")
+                else "torch.export cannot follow the module, and TorchScript computes otherwise"
+                " than Python: pass --fixed-sizes where the model is for its inputs' sizes alone"
+                if facts.get("scripted")
                 else f"pass --via {'export' if asked.compiled == 'script' else 'script'}; where"
                 " that differs too, report it with the module",
             )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
+
+import torch
 
 Value = Any  # torch._C.Value
 Node = Any  # torch._C.Node
 Graph = Any  # torch._C.Graph
+Type = Any  # torch._C.Type
+
+MADE_OF_ONE: Final = {"OptionalType": torch._C.OptionalType, "ListType": torch._C.ListType}
 
 
 def nodes(block: Any) -> Iterator[Node]:
@@ -16,6 +21,20 @@ def nodes(block: Any) -> Iterator[Node]:
         for inner in node.blocks():
             yield from nodes(inner)
         yield node
+
+
+def values(block: Any) -> Iterator[Value]:
+    """All values of a graph or block, its inputs first."""
+    yield from block.inputs()
+    for node in block.nodes():
+        yield from node.outputs()
+        for inner in node.blocks():
+            yield from values(inner)
+
+
+def parts(its: Type) -> list[Type]:
+    """The types in a container's type."""
+    return list(its.containedTypes()) if its.kind() != "ClassType" else []
 
 
 def operator_of(node: Node) -> str:

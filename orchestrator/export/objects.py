@@ -18,11 +18,9 @@ from typing import Any, Final
 import torch
 
 from orchestrator.export.freezing import inlined
-from orchestrator.export.graphs import Graph, Node, Value, nodes
+from orchestrator.export.graphs import MADE_OF_ONE, Graph, Node, Type, Value, nodes, parts, values
 from orchestrator.export.places import place_in
 from orchestrator.export.refusal import Refused
-
-Type = Any  # torch._C.Type
 
 # What may be done with an object, or with what holds one.
 _MOVES: Final = re.compile(
@@ -67,10 +65,6 @@ def _creations(graph: Graph) -> list[Node]:
 
 def _key(its: Type) -> str:
     return str(its.annotation_str)
-
-
-def _parts(its: Type) -> list[Type]:
-    return list(its.containedTypes()) if its.kind() != "ClassType" else []
 
 
 def _inline_contexts(graph: Graph) -> None:
@@ -242,7 +236,7 @@ class _Classes:
     def _in(self, its: Type) -> Iterator[_Class]:
         if its.kind() == "ClassType" and _key(its) in self.classes:
             yield self.classes[_key(its)]
-        for part in _parts(its):
+        for part in parts(its):
             yield from self._in(part)
 
     def _has(self, its: Type) -> bool:
@@ -271,13 +265,13 @@ class _Classes:
         kind, c = its.kind(), torch._C
         if kind == "ClassType":
             return self._of_class(_key(its))
-        parts = [self.translated(part) for part in _parts(its)]
-        if kind in _MADE_OF_ONE:
-            return _MADE_OF_ONE[kind](self.translated(its.getElementType()))
+        inner = [self.translated(part) for part in parts(its)]
+        if kind in MADE_OF_ONE:
+            return MADE_OF_ONE[kind](self.translated(its.getElementType()))
         if kind == "DictType":
-            return c.DictType(*parts)
+            return c.DictType(*inner)
         if kind == "TupleType":
-            return c.TupleType(parts)
+            return c.TupleType(inner)
         found = next(self._in(its))
         why = f"a model has no {its.annotation_str} with {found.name}, one of its own classes"
         raise Refused("program", why, scripted=True)
@@ -301,7 +295,7 @@ class _Classes:
     def _retyped(self, graph: Graph) -> dict[int, _Class]:
         """Gives values their new types; those that are objects, by number."""
         found: dict[int, _Class] = {}
-        for value in _values(graph):
+        for value in values(graph):
             its = value.type()
             if self._has(its):
                 if its.kind() == "ClassType":
@@ -331,10 +325,10 @@ class _Classes:
                 node.s_("name", moved[owner, node.s("name")])
 
     def _moved(self, owner: str, name: str, its: Type) -> str:
-        parts, new = self.modules[owner], f"{name}_apart"
-        while parts[0].hasattr(new):
+        those, new = self.modules[owner], f"{name}_apart"
+        while those[0].hasattr(new):
             new += "_"
-        for part in parts:
+        for part in those:
             try:
                 value = self._value(its, part.getattr(name))
             except RuntimeError as error:
@@ -354,14 +348,14 @@ class _Classes:
                 raise Refused("program", why, scripted=True)
             fields = one.fields.items()
             return tuple(self._value(part, getattr(old, name, 0)) for name, part in fields)
-        parts = _parts(its)
+        inner = parts(its)
         if kind == "OptionalType":
             return self._value(its.getElementType(), old)
         if kind == "ListType":
-            return [self._value(parts[0], each) for each in old]
+            return [self._value(inner[0], each) for each in old]
         if kind == "DictType":
-            return {key: self._value(parts[1], each) for key, each in old.items()}
-        return tuple(self._value(part, each) for part, each in zip(parts, old, strict=True))
+            return {key: self._value(inner[1], each) for key, each in old.items()}
+        return tuple(self._value(part, each) for part, each in zip(inner, old, strict=True))
 
     # --- objects ---
 
@@ -384,9 +378,6 @@ class _Classes:
             node.destroy()
         old.replaceAllUsesWith(new)
         made.node.destroy()
-
-
-_MADE_OF_ONE: Final = {"OptionalType": torch._C.OptionalType, "ListType": torch._C.ListType}
 
 
 @dataclass(frozen=True)
@@ -450,11 +441,3 @@ def _set(at: _At) -> None:
 
 def _refused(why: str, node: Node) -> Refused:
     return Refused("program", why, scripted=True, **place_in(node.sourceRange()))
-
-
-def _values(block: Any) -> Iterator[Value]:
-    yield from block.inputs()
-    for node in block.nodes():
-        yield from node.outputs()
-        for inner in node.blocks():
-            yield from _values(inner)

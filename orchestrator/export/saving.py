@@ -39,6 +39,7 @@ from orchestrator.export.comparing import Comparing, completed, made_of
 from orchestrator.export.contexts import without_contexts
 from orchestrator.export.dictionaries import without_pairs
 from orchestrator.export.freezing import frozen, inlined, unmark
+from orchestrator.export.named_tuples import without_named_tuples
 from orchestrator.export.objects import without_objects
 from orchestrator.export.places import place_of_assignment, place_of_error
 from orchestrator.export.program.capture import Example, argument_names
@@ -96,6 +97,7 @@ class Exported:
     via    `export`, `script` or `trace`
     notes  lines for people
     unrolled  the line of a loop over a size, which torch.export took step by step
+    fixed  what checks say of sizes that torch's own modules fixed
     calls  of the examples, with arguments as the model takes them
     """
 
@@ -106,6 +108,7 @@ class Exported:
     via: str = "script"
     notes: list[str] = field(default_factory=list)
     unrolled: str = ""
+    fixed: frozenset[str] = frozenset()
     calls: Sequence[Call] = ()
 
     @property
@@ -164,19 +167,24 @@ def export(
     except Refused as error:
         if error.kind in ("script", *_CANNOT):
             _require_runs(model)
-        script = ""
+        scripting: Refused | None = None
         for way in _further_ways(model, error):
             try:
                 made = by(way)
             except Refused as other:
-                if way.compiled == "script" and other.kind in ("script", "program"):
-                    script = told(other)
+                if way.compiled == "script":
+                    scripting = other
                 if other.kind == "differs" and (engine := _other_engine(model.eager)):
                     other.facts["engine"] = engine
                     raise
                 continue
             return replace(made, notes=[f"{way.note}: {_briefly(error)}", *made.notes])
-        if script and error.kind in _CANNOT:
+        if scripting is not None and error.kind in _CANNOT:
+            if scripting.kind == "differs":
+                raise Refused(
+                    "differs", str(scripting), **scripting.facts, scripted=True
+                ) from error
+            script = told(scripting)
             raise Refused(error.kind, str(error), **error.facts, script=script) from error
         if error.kind == "differs":
             error.facts["engine"] = _other_engine(model.eager)
@@ -186,14 +194,24 @@ def export(
                 how = replace(how, canonical=False)
                 error.facts["plain"] = _is_right(by, first)
         raise
-    if model.compiled == "any" and made.unrolled:
+    if model.compiled == "any" and (why := _narrower(made)):
         with contextlib.suppress(Refused):
-            why = (
-                f"a loop would run as often as in the example, so it was scripted: {made.unrolled}"
-            )
             its = by(_Way("script"))
-            return replace(its, notes=[why, *its.notes])
+            return replace(its, notes=[f"{why}, so it was scripted", *its.notes])
     return made
+
+
+def _narrower(made: Exported) -> str:
+    """Why a program takes less than the module, where nothing in the module's source says so."""
+    if made.unrolled:
+        return f"a loop would run as often as in the example ({made.unrolled})"
+    refused = (row["why"] for row in made.comparison if row["result"] == "refused")
+    fixed = next((why for why in refused if any(one in why for one in made.fixed)), "")
+    return (
+        f"torch.export took a size for a constant which the module does not ({fixed})"
+        if fixed
+        else ""
+    )
 
 
 def _other_engine(module: torch.nn.Module) -> str:
@@ -375,7 +393,8 @@ def _saved(
                 return checked(converted, applied)
 
             best, folded = settled(attempt, how.without)
-        rows, its = best.applied.rows(), (made.via, made.notes, made.unrolled, made.calls)
+        its = (made.via, made.notes, made.unrolled, made.fixed, made.calls)
+        rows = best.applied.rows()
         return Exported(best.made.read_bytes(), folded, rows, best.rows, *its)
 
 
@@ -475,6 +494,7 @@ class _Compiled:
     refuses: Callable[[str], bool] = lambda error: False
     notes: list[str] = field(default_factory=list)
     unrolled: str = ""
+    fixed: frozenset[str] = frozenset()
 
 
 def _compiled(
@@ -512,7 +532,7 @@ def _by_export(
 
 def _of_entered(made: Entered) -> _Compiled:
     run = (made.calls, made.build, made.eager, made.in_double, made.refuses)
-    return _Compiled("export", *run, made.notes, made.unrolled)
+    return _Compiled("export", *run, made.notes, made.unrolled, made.fixed)
 
 
 def _by_torchscript(
@@ -547,7 +567,7 @@ def _by_torchscript(
         without_contexts(built)
         without_objects(built, list(rows))
         without_pairs(built, list(rows))
-        return built
+        return without_named_tuples(built, built._c._method_names())
 
     double = partial(_in_double, eager)
     return _Compiled(how, calls, build, make, double, notes=notes)

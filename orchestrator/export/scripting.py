@@ -51,4 +51,7 @@ def _reason(text: str) -> str:
     if len(lines) > 1 and re.fullmatch(r"Argument \w+ not provided\.", lines[1]):
         # behind a signature: torch gives methods their defaults when all are compiled
         return f"{lines[1][:-1]}: TorchScript knows no defaults of the module's exported methods"
+    variants = (line for line in lines if line.startswith("Expected a value of type"))
+    if lines[:1] == ["Arguments for call are not valid."] and (first := next(variants, "")):
+        return first
     return (lines or [""])[0].rstrip(":")

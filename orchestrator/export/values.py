@@ -101,10 +101,15 @@ def copied(value: Any) -> Any:
         case list():
             return [copied(one) for one in value]
         case tuple():
-            return tuple(copied(one) for one in value)
+            return _tuple_as(value, (copied(one) for one in value))
         case dict():
             return {key: copied(one) for key, one in value.items()}
     return value
+
+
+def _tuple_as(given: Any, items: Iterable[Any]) -> Any:
+    """A tuple of the same class: a named one has a constructor of its own."""
+    return type(given)(*items) if hasattr(given, "_fields") else tuple(items)
 
 
 def tensors_of(value: Any) -> Iterator[torch.Tensor]:
@@ -128,7 +133,7 @@ def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         case list():
             return [changed(one, change) for one in value]
         case tuple():
-            return tuple(changed(one, change) for one in value)
+            return _tuple_as(value, (changed(one, change) for one in value))
         case dict():
             return {key: changed(one, change) for key, one in value.items()}
     return value

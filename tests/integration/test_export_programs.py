@@ -19,7 +19,7 @@ pytestmark = pytest.mark.ci_only
 
 ZOO = ROOT / "tests/real/export/zoo"
 # What is not as the others are: how it went in, and what its checks stop.
-SCRIPTED = {"counter", "steps", "choice", "objects", "part"}
+SCRIPTED = {"counter", "steps", "choice", "objects", "part", "windows", "named", "packed"}
 CHECKED = {
     "parts": [
         "the module takes another way unless (Mod((size 1 of x), 3)) <= 1",
@@ -29,7 +29,6 @@ CHECKED = {
     "sizes": [
         "the module takes another way unless Eq(Mod((size 0 of x), 2), 0) (own.py:LINE)",
     ],
-    "swap": ["size 0 of x must be 2", "size 1 of x must be 2"],
 }
 
 
@@ -48,7 +47,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 
 
 def test_each_kind_of_node(rows: dict[str, dict[str, Any]]) -> None:
-    assert len(rows) == 35
+    assert len(rows) == 38
     assert {name: row["why"] for name, row in rows.items() if "refused" in row} == {}
     assert {name for name, row in rows.items() if row["via"] != "export"} == SCRIPTED
     # the very kernels of torch: nothing differs but the order of sums
@@ -147,6 +146,17 @@ class Adapts(nn.Module):
         self.scale.add_(1)
         return x * self.scale
 
+class Sorts(nn.Module):
+    def forward(self, x):
+        found = [(float(x[0]), [0])]
+        if x.sum() > 0:
+            found.append((0.0, [1]))
+        return [one[0] for one in sorted(found)]
+
+class Slices(nn.Module):
+    def forward(self, x):
+        return x[: 2**x.dim()]
+
 class Layers(nn.Module):
     def forward(self, x):
         return nn.functional.mish(nn.functional.layer_norm(x, [4]))
@@ -164,7 +174,9 @@ def refused(make, rows, **settings):
         tell(kind=None)
     except Refused as error:
         its = error.facts
-        tell(kind=error.kind, text=str(error), code=its.get("code"), script="script" in its)
+        script = its.get("script", "").rpartition(": ")[2].partition(". ")[0]
+        text = str(error).partition(". Only")[0]
+        tell(kind=error.kind, text=text, code=its.get("code"), script=script)
 
 x = [(torch.randn(2, 4),)]
 lacking = ["aten::mish", "aten::layer_norm"]
@@ -177,6 +189,8 @@ places = [torchs / "nn/functional.py", torchs.with_name("torchvision") / "ops/bo
 tell(torchs=[is_torchs(str(one)) for one in places])
 rows = [(torch.randn(1, 5), torch.randn(1))]
 refused(Way, [(torch.randn(2),)])
+refused(Sorts, [(torch.randn(2),)])
+refused(Slices, x, compiled="script")
 refused(Open, [(torch.randn(1, 5), torch.randn(1)), (torch.randn(1, 5),)])
 refused(Keeps, [(torch.randn(2),), (torch.randn(2),)])
 refused(Adapts, [(torch.randn(2),)], compiled="export")
@@ -210,7 +224,7 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
             "kind": "program",
             "text": "aten::topk: the app's PyTorch lacks it, and torch writes it in no others",
             "code": "return x.topk(1).values",
-            "script": False,
+            "script": "",
         },
         {"torchs": [True, False]},
         {
@@ -218,19 +232,33 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
             "text": "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1))."
             "  (Size-like symbols: none)",
             "code": "if x.sum() > 0:",
-            "script": True,
+            "script": "Python builtin <built-in function open> is currently not supported in"
+            " Torchscript",
+        },
+        {
+            "kind": "differs",
+            "text": "it fails: Contained elements in (float, int[]) are not sortable",
+            "code": None,
+            "script": "",
+        },
+        {
+            "kind": "script",
+            "text": "Expected a value of type 'Optional[int]' for argument 'end' but instead found"
+            " type 'float'.",
+            "code": "return x[: 2**x.dim()]",
+            "script": "",
         },
         {
             "kind": "example inputs",
             "text": "call 1 of forward has other arguments than the first one",
             "code": None,
-            "script": False,
+            "script": "",
         },
         {
             "kind": "program",
             "text": "forward keeps a tensor in past, which is no buffer: register it as one",
             "code": "self.past = past + x",
-            "script": False,
+            "script": "",
         },
         {
             "kind": "program",
@@ -239,7 +267,7 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
             "script": False,
         },
         *(
-            {"kind": "sizes", "text": text, "code": None, "script": False}
+            {"kind": "sizes", "text": text, "code": None, "script": ""}
             for text in (
                 "there is no argument z, but x, y",
                 "size 1 of x is asked for twice, and otherwise",

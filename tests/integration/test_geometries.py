@@ -21,7 +21,7 @@ import pytest
 import yaml
 from cpu_levels import processor_levels
 from geometries import Case, cases, samples
-from layer_models import Packed, Weight
+from layer_models import Weight
 from native_runner import compile_consumer
 from real import CONSUMERS, EACH_RUNTIME, V2_6, orchestrator, workspace_copy
 from test_verified_levels import emulator
@@ -187,19 +187,6 @@ def specials_compared(
             yield from _told(f"{level} {call}", one, other)
 
 
-def spreads(case: Case) -> bool:
-    """Whether XNNPACK computes a depthwise kernel by a larger one, whose other weights are 0: the
-    neighbours of a NaN or an infinity are NaN, too."""
-    weights = [one.sizes for one in case.arguments if isinstance(one, Weight)]
-    layers = [one.state for one in case.arguments if isinstance(one, Packed)]
-    weights += [one.sizes for state in layers for one in state if isinstance(one, Weight)]
-    depthwise = "transpose" not in case.operator and any(
-        len(sizes) > 2 and sizes[1] == 1 and prod(sizes[2:]) not in (3, 4, 9, 25)
-        for sizes in weights
-    )
-    return depthwise and "conv" in case.operator
-
-
 def is_winograd(case: Case) -> bool:
     """Whether PyTorch's own kernel on arm64 is Winograd's, where an infinity becomes NaN."""
     weights = [one.sizes for one in case.arguments if isinstance(one, Weight)]
@@ -222,8 +209,7 @@ LEVELS = ("baseline", *(one for one in ("avx2", "avx512") if one in processor_le
 
 def test_nan_and_infinities_pass(workspace: Path, tmp_path: Path) -> None:
     """Each alone, in layers that have some weights of 0."""
-    passing = (one for one in cases(SEED, 10**9) if not spreads(one))
-    some = list(islice(passing, int(os.environ.get("CASES", COUNT))))
+    some = list(islice(cases(SEED, 10**9), int(os.environ.get("CASES", COUNT))))
     assert "\n".join(specials_compared(workspace, some, tmp_path, LEVELS)) == ""
 
 
@@ -234,6 +220,6 @@ def test_geometries_on_arm64(tmp_path: Path) -> None:
     root = layers_workspace(tmp_path, V2_6, [abi])
     some = list(islice(cases(SEED, 10**9), int(os.environ.get("CASES", COUNT))))
     assert "\n".join(compared(root, some, tmp_path, abi, ARM_CC, emulator())) == ""
-    some = [one for one in some if not is_winograd(one) and not spreads(one)]
+    some = [one for one in some if not is_winograd(one)]
     found = specials_compared(root, some, tmp_path, [""], abi, ARM_CC, emulator())
     assert "\n".join(found) == ""

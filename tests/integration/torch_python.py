@@ -15,6 +15,8 @@ TORCH = "2.13.0"
 # which modules compute sizes with
 NUMPY = "2.4.2"
 TORCHAO = "0.18.0"
+# of that torch
+TORCHVISION = "0.28.0"
 
 
 def torch_python() -> str:
@@ -36,10 +38,19 @@ def torch_python() -> str:
 
 def torchao_python() -> str:
     """The same, with torchao, which quantises models."""
+    return _with("torchao", TORCHAO)
+
+
+def torchvision_python() -> str:
+    """The same, with torchvision."""
+    return _with("torchvision", TORCHVISION)
+
+
+def _with(package: str, version: str) -> str:
     python = torch_python()
-    done = Path(python).parents[1] / f"torchao-{TORCHAO}"
+    done = Path(python).parents[1] / f"{package}-{version}"
     if not done.exists() and "ORCHESTRATOR_EXPORT_PYTHON" not in os.environ:
-        install = [python, "-m", "pip", "install", "--quiet", f"torchao=={TORCHAO}"]
+        install = [python, "-m", "pip", "install", "--quiet", f"{package}=={version}"]
         subprocess.run(install, check=True)
         done.touch()
     return python

@@ -82,6 +82,16 @@ class Entered:
                     return f"{Path(file).name}:{line}: {code.strip()}"
         return ""
 
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The text of the checks of sizes that torch's own modules fixed."""
+        return frozenset(
+            f"size {dim} of {name} must be "
+            for one in self.captured.values()
+            for (name, dim), why in one.why.items()
+            if why and is_torchs(why)
+        )
+
     def refuses(self, error: str) -> bool:
         """True if an error is one of the model's checks."""
         return any(text in error for text in self.texts)

@@ -271,6 +271,11 @@ class Emitter:
             return given
         if kind.kind() == "OptionalType" and given is not None:
             return self._argument(given, kind.getElementType())
+        if kind.kind() == "OptionalType":
+            # the overloads of upsample_linear1d differ in what is None
+            made = self.writer.value(None)
+            made.setType(kind)
+            return made
         if kind.kind() == "ListType" and given is not None:
             items = given if isinstance(given, list) else [given]
             element = kind.getElementType()

@@ -1,9 +1,9 @@
 """Operators that stay one while torch.export watches, since torch's own way would fix a size.
 
 torch computes the sizes of a recurrent layer's results by running it step by step, and those of
-max_pool1d in C++ that knows numbers alone. Here the sizes are told. `linspace` takes a number of
-steps that is one, so where it is a size, it is computed; so is `istft`, which takes all its sizes
-for numbers.
+max_pool1d and affine_grid in C++ that knows numbers alone. Here the sizes are told. `linspace`
+takes a number of steps that is one, so where it is a size, it is computed; so is `istft`, which
+takes all its sizes for numbers.
 """
 
 from __future__ import annotations
@@ -74,12 +74,17 @@ def _max_pool1d(
     return input.new_empty([*input.shape[:-1], size])
 
 
+def _affine_grid(theta: Any, size: Sequence[Any], align_corners: bool) -> Any:
+    return theta.new_empty([size[0], *size[2:], len(size) - 2])
+
+
 _LAYERS: tuple[tuple[Any, Callable[..., Any]], ...] = (
     (_ATEN.lstm.input, _lstm),
     (_ATEN.gru.input, _other),
     (_ATEN.rnn_tanh.input, _other),
     (_ATEN.rnn_relu.input, _other),
     (_ATEN.max_pool1d.default, _max_pool1d),
+    (_ATEN.affine_grid_generator.default, _affine_grid),
 )
 
 

@@ -55,6 +55,9 @@ struct PackedConvolution : Packed {
   size_t threads = 0;
   std::vector<char> workspace;
   size_t workspace_alignment = 1;
+  // of all windows, and for what they lack: see `separate_windows`
+  std::vector<const void*> pixels;
+  std::vector<float> zeros;
 };
 
 // One of XNNPACK's operators. Null, or false, where it cannot.

@@ -211,6 +211,11 @@ def test_another_result(run: Export, compiled: str, plain: bool | None, advice: 
     assert advice in text
 
 
+def test_another_result_of_torchscript(run: Export) -> None:
+    text = refused(run, ExportDiffersError, {**DIFFERS, "scripted": True}, compiled="any")
+    assert "and TorchScript computes otherwise than Python: pass --fixed-sizes where" in text
+
+
 def test_another_result_of_an_engine_that_computes_otherwise(run: Export) -> None:
     text = refused(run, ExportDiffersError, {**DIFFERS, "engine": "x86"}, compiled="script")
     assert "set torch.backends.quantized.engine = 'qnnpack' before you quantise: models" in text

@@ -4,7 +4,7 @@ Without `from __future__ import annotations`: TorchScript reads those of attribu
 """
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -92,3 +92,52 @@ class Objects(nn.Module):
         if torch.jit.is_scripting():
             return made, scores
         return made  # type: ignore[return-value]
+
+
+class _State(NamedTuple):
+    """What a stream keeps from call to call."""
+
+    past: Tensor
+    step: int
+
+
+class Named(nn.Module):
+    """Named tuples as arguments and results, in lists, dictionaries, branches and an attribute."""
+
+    last: _State | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.last = None
+
+    def forward(
+        self, x: Tensor, states: list[_State], scale: float = 2.0
+    ) -> tuple[Tensor, list[_State], dict[str, _State]]:
+        new: list[_State] = []
+        for number, layer in enumerate(self.layers):
+            state = states[number]
+            if bool(state.past.sum() > 0):
+                x = layer(x) + state.past * scale
+            new.append(_State(x, state.step + 1))
+        last = self.last
+        if last is not None:
+            x = x + last.past * last.step
+        self.last = _State(x, 2)
+        return x, new, {"last": new[-1], "first": new[0]}
+
+    @torch.jit.export  # type: ignore[untyped-decorator]
+    def start(self, size: int) -> list[_State]:
+        return [_State(torch.zeros(size, 4), 0), _State(torch.ones(size, 4), 1)]
+
+    @staticmethod
+    def calls() -> dict[str, list[Any]]:
+        """Example calls."""
+
+        def states(*sums: int) -> list[_State]:
+            return [_State(torch.full((3, 4), float(one)), one) for one in sums]
+
+        return {
+            "forward": [(torch.randn(3, 4), states(1, -1)), (torch.randn(3, 4), states(0, 2), 0.5)],
+            "start": [(2,)],
+        }

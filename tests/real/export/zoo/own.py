@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from architectures import Architecture
-from objects import Objects
+from objects import Named, Objects
 from torch import Tensor, nn
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
@@ -62,7 +62,7 @@ class Swap(nn.Module):
         before = self.a.clone()
         self.a.copy_(self.b)
         self.b.copy_(before)
-        return self.a.view(2, 2) + x, self.b[1:]
+        return self.a.view(2, 2) + x.mean(), self.b[1:]
 
 
 class Cache(nn.Module):
@@ -298,6 +298,20 @@ class Recurrent(nn.Module):
         return self.gru(y)[0], state
 
 
+class Packed(nn.Module):
+    """Sequences of several lengths. oneDNN takes too many features, and gives any numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 5, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
+        made, state = self.lstm(packed)
+        padded, sizes = nn.utils.rnn.pad_packed_sequence(made, batch_first=True)
+        return padded, sizes, state[0]
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -312,17 +326,28 @@ class Random(nn.Module):
         return x + torch.rand_like(x) + torch.randn(x.shape[0], 1)
 
 
+class Windows(nn.Module):
+    """A window as long as the sound is: torch.export takes its length for a number."""
+
+    def forward(self, sound: Tensor) -> Tensor:
+        return sound * torch.hann_window(sound.shape[1])
+
+
 class Resize(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         up = nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear")
         to = nn.functional.interpolate(x, size=(7, 5), mode="nearest")
         like = nn.functional.interpolate(to, size=x.shape[2:], mode="bicubic")
+        row = nn.functional.interpolate(x[:, 0], size=2 * x.shape[3] + 1, mode="linear")
+        grid = nn.functional.affine_grid(x[:, :2, 0, :3], list(x.shape), align_corners=False)
         return (
             up,
             to,
             like,
             nn.functional.adaptive_avg_pool2d(x, (2, 3)),
             nn.functional.unfold(x, 2),
+            nn.functional.interpolate(row, size=x.shape[2]),
+            nn.functional.grid_sample(x, grid, align_corners=False),
         )
 
 
@@ -533,6 +558,7 @@ OWN: Mapping[str, Architecture] = {
     "writes": _own(Writes, lambda: [(torch.randn(2, 4),)]),
     "coder": _own(Coder, _coder),
     "recurrent": _own(Recurrent, lambda: [(torch.randn(1, 5, 8),)]),
+    "packed": _own(Packed, lambda: [(torch.randn(3, 4, 4), torch.tensor([2, 4, 3]))]),
     "attention": _own(
         Attention, lambda: [(torch.randn(1, 5, 8), torch.zeros(1, 5, dtype=torch.bool))]
     ),
@@ -547,11 +573,13 @@ OWN: Mapping[str, Architecture] = {
     "autocast": _own(Autocast, lambda: [(torch.randn(2, 8),)]),
     "part": _own(Part, lambda: [(torch.full((3,), v),) for v in (1.0, 90.0)]),
     "objects": _own(Objects, lambda: [(torch.randn(n, 4),) for n in (5, 3)]),
+    "named": _own(Named, Named.calls),
     "keywords": _own(
         Keywords, lambda: [{"x": torch.randn(3, 4), "b": torch.randn(3, 4), "a": torch.randn(4)}]
     ),
     "spectrum": _own(Spectrum, lambda: [(torch.randn(2, 180),)]),
     "broadcast": _own(Broadcast, lambda: [(torch.randn(2, 5), torch.rand(2, 5))]),
     "experts": _own(Experts, lambda: [(torch.randn(1, 8),), (torch.randn(9, 8),)]),
+    "windows": _own(Windows, lambda: [(torch.randn(2, 9),)]),
     "resize": _own(Resize, lambda: [(torch.randn(1, 3, 6, 8),)]),
 }

@@ -79,7 +79,12 @@ def given_and_made(made: Exported) -> tuple[list[Any], list[Any]]:
     reads them; and what torch's lite interpreter gives, as `random` where that depends on the
     seed."""
     calls = [*made.calls, *(one for one in further(made.calls[:1]) if "random" not in one.kind)]
-    taken = [one for one in calls if not run(lite(made.data), one).error]
+    taken: list[Call] = []
+    for one in calls:
+        # behind the others: they may keep something that one does not fit
+        model = lite(made.data)
+        if not [run(model, each).error for each in (*taken, one)][-1]:
+            taken.append(one)
     first, second = (
         [*map(partial(_given, model), taken)] for model in (lite(made.data), _reseeded(made.data))
     )
