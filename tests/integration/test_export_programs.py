@@ -264,7 +264,7 @@ def test_what_is_refused_and_what_stays_open(tmp_path: Path) -> None:
             "kind": "program",
             "text": "scale is a parameter that a call changes: register it as a buffer",
             "code": None,
-            "script": False,
+            "script": "",
         },
         *(
             {"kind": "sizes", "text": text, "code": None, "script": ""}
