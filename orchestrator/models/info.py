@@ -318,6 +318,15 @@ def _no_bytecode(archive: Archive) -> NoBytecodeError:
             seen="a .pt2 archive",
             hint="give it the suffix .pt2: a model is made of it then",
         )
+    if _BEFORE_1_3 in archive.names:
+        return NoBytecodeError(
+            "this TorchScript is in a format that today's torch does not read either",
+            place=archive.place,
+            expected="a record bytecode.pkl",
+            seen=f"a record {_BEFORE_1_3}, as torch 1.0 to 1.2 wrote",
+            hint="torch.jit.load it with torch 1.9 (in Python 3.9 or older), and write it there with "
+            "module._save_for_lite_interpreter(path)",
+        )
     scripted = has_torchscript(archive)
     return NoBytecodeError(
         "this PyTorch file has no bytecode for the lite interpreter",
@@ -333,6 +342,9 @@ def _no_bytecode(archive: Archive) -> NoBytecodeError:
 
 # Records of torch.export.save (torch/export/pt2_archive/constants.py), now and before 2.8.
 _EXPORTED = frozenset({"archive_format", "models/model.json", "serialized_exported_program.json"})
+# The module of an archive of version 1; wheels of torch 1.11 and later are built without its reader
+# (torch/csrc/jit/serialization/import.cpp, C10_DISABLE_LEGACY_IMPORT).
+_BEFORE_1_3: Final = "model.json"
 
 
 def _damaged(place: Place, seen: str) -> DamagedModelError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,13 @@ from typing import Any
 
 import pytest
 import yaml
-from crafted import archive, argument, method, module, operator, pickled
+from crafted import archive, argument, method, module, operator, pickled, text
 from driving import build_verified, call, numbers, tensor
 from real import EACH_RUNTIME, orchestrator, workspace_copy
+from torch_python import torch_python
+
+from orchestrator.models.info import NoBytecodeError, read_model
+from orchestrator.pytorch.v2_6.dialect import DIALECT
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
@@ -83,6 +88,61 @@ def test_a_library_has_upgraders_where_a_model_needs_them(runtime: str, tmp_path
     ran = orchestrator(*fits, "--no-run", cwd=root)
     assert ran.code == 2
     assert "cannot tell: it means by aten::gelu what an earlier PyTorch did" in ran.out
+
+
+HALVES = """\
+class M(Module):
+  __parameters__ = []
+  __buffers__ = []
+  training : bool
+  def forward(self: __torch__.M,
+    x: Tensor) -> Tensor:
+    return torch.div(x, 2)
+"""
+# What the advice says, and what the model gives before and after.
+FOLLOWED = """\
+import sys, warnings
+warnings.simplefilter("ignore")
+import torch
+from torch.jit.mobile import _load_for_lite_interpreter
+module = torch.jit.load(sys.argv[1])
+module._save_for_lite_interpreter(sys.argv[2])
+for each in (module, _load_for_lite_interpreter(sys.argv[2])):
+    print(each(torch.tensor([5, -7, 8])).tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "halves"),
+    [(2, [2, -3, 4]), (3, [2, -3, 4]), (4, [2.5, -3.5, 4.0]), (5, [2.5, -3.5, 4.0])],
+)
+def test_the_advice_about_torchscript_of_old_archives(
+    version: int, halves: list[float], tmp_path: Path
+) -> None:
+    """Of torch 1.3 to 1.7: its operators mean what they meant then."""
+    old, new = tmp_path / "old.pt", tmp_path / "new.ptl"
+    data = b"c__torch__\nM\n)\x81}(" + text("training") + b"\x89ub"
+    old.write_bytes(
+        archive(
+            {
+                "version": f"{version}\n".encode(),
+                "data.pkl": pickled(data),
+                "constants.pkl": pickled(b")"),
+                "code/__torch__.py": HALVES.encode(),
+            }
+        )
+    )
+    with pytest.raises(NoBytecodeError) as told:
+        read_model(old, DIALECT.models)
+    assert told.value.hint == (
+        "torch.jit.load it and write it with module._save_for_lite_interpreter(path)"
+    )
+    argv = [torch_python(), "-c", FOLLOWED, str(old), str(new)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{halves}\n" * 2
+    model = read_model(new, DIALECT.models)
+    assert "aten::div" in {operator.qualified for operator in model.root_operators}
 
 
 # x and y of each call: numbers with fractions, and whole ones.

@@ -9,6 +9,7 @@ case breaks is written by real torch first and damaged here, so that only one th
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import struct
@@ -282,7 +283,15 @@ def by_hand() -> dict[str, bytes]:
     sequence = "__torch__.torch.nn.utils.rnn.PackedSequence"
     colour = ptl.named("__torch__.net", "Colour") + ptl.number(1) + b"R"
     small = ptl.storage(kind="UInt16")
+    held = {"mainModule": {"torchscriptArena": {"key": "code/model.py"}, "name": "model"}}
     return {
+        "before_1_3": pack(
+            {
+                "version": b"1\n",
+                "model.json": json.dumps({"protoVersion": "2", **held}).encode(),
+                "code/model.py": b"op_version_set = 1\n",
+            }
+        ),
         "enum": model("__torch__.net.Colour", colour=colour),
         "newer_dtype": model(weight=ptl.tensor(small, ptl.numbers(1), ptl.numbers(1))),
         "packed_sequence": model(sequence),

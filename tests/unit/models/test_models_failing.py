@@ -44,6 +44,7 @@ CLASSES = {
     "archive_version_too_new": "UnsupportedVersionError",
     "bytecode_version_too_new": "UnsupportedVersionError",
     "bytecode_version_too_old": "UnsupportedVersionError",
+    "before_1_3": "NoBytecodeError",
     "checkpoint": "NoBytecodeError",
     "compressed": "NotAModelError",
     "damaged_record": "DamagedModelError",

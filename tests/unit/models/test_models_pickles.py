@@ -80,6 +80,8 @@ def test_a_dictionary_takes_keys_that_cannot_be_hashed() -> None:
         (b"(X\x02\x00\x00\x00lsios\nsystem\n.", "the pickle opcode 0x69"),
         (b"X\x02\x00\x00\x00osX\x06\x00\x00\x00system\x93.", "the pickle opcode 0x93"),
         (b"K\x012.", "the pickle opcode 0x32"),
+        # what CVE-2026-24747 sets an item of no dictionary with
+        (b"K\x01K\x02K\x03s.", "the pickle opcode 0x73"),
         (b"K\x01K\x02R.", "a call of something other than a named class"),
     ],
 )
