@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -21,9 +22,12 @@ from real import (
     workspace_copy,
 )
 
+from orchestrator.binary.elf_pages import fault
+
 # What each library may need: (app, ABI) -> its NEEDED entries. The guard of arm64's stack is the
 # loader's.
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-aarch64.so.1"}
+PAGES = (4096, 16384, 65536)
 VARIANTS = {("camera", "linux-arm64"): GLIBC, ("reader", "linux-arm64-musl"): {"libc.so"}}
 
 
@@ -47,6 +51,69 @@ def test_it_is_of_its_abi_and_needs_only_the_system(built: Path, app: str, abi: 
         needed = {getattr(entry, "needed", None) for entry in dynamic.iter_tags("DT_NEEDED")}
         assert elf["e_machine"] == "EM_AARCH64"
     assert needed == VARIANTS[app, abi]
+
+
+def emulator(abi: str) -> list[str]:
+    """What runs programs of an ABI here."""
+    shown = json.loads(orchestrator("toolchain", "show", abi, "--json").out)
+    return list(shown["toolchains"][0]["runs"].removeprefix("with ").split())
+
+
+def whole_pages(path: Path, folder: Path, page: int) -> Path:
+    """A copy that ends with a page, of zeros: qemu maps nothing behind a file's end, where a
+    kernel's last page of it goes on with them."""
+    copy = Path(shutil.copy(path, folder))
+    with copy.open("r+b") as file:
+        file.truncate(-(-path.stat().st_size // page) * page)
+    return copy
+
+
+def misplace(library: Path) -> None:
+    """Let the last segment of a library lie elsewhere in the file, by a page of 4 KB."""
+    with library.open("r+b") as file:
+        elf = ELFFile(file)
+        loads = [
+            (elf["e_phoff"] + number * elf["e_phentsize"], segment["p_offset"])
+            for number, segment in enumerate(elf.iter_segments())
+            if segment["p_type"] == "PT_LOAD"
+        ]
+        header, offset = loads[-1]
+        file.seek(header + 8)
+        file.write((offset + PAGES[0]).to_bytes(8, "little"))
+
+
+@pytest.mark.parametrize(("app", "abi"), VARIANTS)
+def test_it_runs_on_systems_with_larger_pages(
+    built: Path, app: str, abi: str, tmp_path: Path
+) -> None:
+    """Of 16 KB as on newer phones and Macs, and of 64 KB as on some servers."""
+    model, *_ = models_of(app)
+    run_here = emulator(abi)
+    (library,) = (built / app / abi / "lib").glob("*.so")
+    driver = whole_pages(ROOT / f".orchestrator/variants/{app}/{abi}/driver", tmp_path, PAGES[-1])
+    copy = whole_pages(library, tmp_path, PAGES[-1])
+
+    def ran(page: int) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*run_here, driver, "--model", model, "--output", tmp_path / f"{page}.json"],
+            env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path), "QEMU_PAGESIZE": str(page)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    for page in PAGES:
+        done = ran(page)
+        assert done.returncode == 0, (page, done.stderr)
+        with library.open("rb") as file:
+            assert fault(ELFFile(file), page) is None
+    outputs = {(tmp_path / f"{page}.json").read_text() for page in PAGES}
+    assert len(outputs) == 1
+    if "musl" not in abi:  # whose loader does not look
+        misplace(copy)
+        refused = ran(PAGES[1])
+        assert refused.returncode == 127
+        assert "driver: error while loading shared libraries: " in refused.stderr
 
 
 def test_musls_programs_are_position_independent(built: Path) -> None:
@@ -109,10 +176,8 @@ def test_cmake_consumers_with_the_toolchain_file(
             argv, env=consumer_environment(), capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
-    shown = json.loads(orchestrator("toolchain", "show", abi, "--json").out)
-    emulator = shown["toolchains"][0]["runs"].removeprefix("with ").split()
     done = subprocess.run(
-        [*emulator, str(tmp_path / "consumer"), str(models_of(app)[0])],
+        [*emulator(abi), str(tmp_path / "consumer"), str(models_of(app)[0])],
         env=os.environ | {"LD_LIBRARY_PATH": str(built / app / abi / "lib")},
         cwd=ROOT,
         capture_output=True,
