@@ -305,3 +305,25 @@ def test_what_the_campaign_of_traces_covers() -> None:
         f" apps on both runtimes: {2 * sum(parts) + sum(apps)} traces)"
     )
     assert told in (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+
+
+def test_numbers_for_people_of_pytorch_mobile_are_measured() -> None:
+    """They are those of the README's build and of the table of speeds, which runs have printed."""
+    guide = ROOT / "docs/guide"
+    rows = re.findall(
+        r"^\| ([^|]+) \| ([\d.,]+(?: MB)?) \| ([\d.,]+(?: MB)?) \|$",
+        (guide / "from-pytorch-mobile.md").read_text(),
+        re.MULTILINE,
+    )
+    built, speeds = (ROOT / "README.md").read_text(), (guide / "speed.md").read_text()
+    assert len(rows) == 7
+    for name, ours, others in rows:
+        if ours.endswith("MB"):
+            app = name.partition(",")[0]
+            assert re.search(
+                rf"^{app} +android-arm64-v8a .* {ours} +{others} ", built, re.MULTILINE
+            )
+        else:
+            assert re.search(rf"^\| {name}[^|]* \| {others} \| {ours} \|", speeds, re.MULTILINE), (
+                name
+            )
