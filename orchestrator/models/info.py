@@ -324,8 +324,8 @@ def _no_bytecode(archive: Archive) -> NoBytecodeError:
             place=archive.place,
             expected="a record bytecode.pkl",
             seen=f"a record {_BEFORE_1_3}, as torch 1.0 to 1.2 wrote",
-            hint="torch.jit.load it with torch 1.9 (in Python 3.9 or older), and write it there with "
-            "module._save_for_lite_interpreter(path)",
+            hint="torch.jit.load it with torch 1.9 (in Python 3.9 or older), and write it there"
+            " with module._save_for_lite_interpreter(path)",
         )
     scripted = has_torchscript(archive)
     return NoBytecodeError(
