@@ -198,13 +198,24 @@ class SourceFact(_Fact):
 class LicenceFact(_Fact):
     """A part of the libraries or headers, its licence as an SPDX expression, its texts' names.
 
-    `version` is empty where the part has none: code copied into PyTorch's own files."""
+    `version` is empty where the part has none: code copied into PyTorch's own files.
+
+    mended  names of advisories against which a header of ours stands before a unit of it
+    """
 
     component: str
     version: str
     licence: str
     files: Names
     source: SourceFact | None = None
+    mended: Names = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        if not self.mended:
+            fields.pop("mended", None)
+        return fields
 
 
 class FileFact(_Fact):

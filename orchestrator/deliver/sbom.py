@@ -5,20 +5,28 @@ and there is no time stamp, so that equal variants have equal bills.
 
 The licence of the whole is the conjunction of its components' licences (SPDX specification, annex
 D): a shipped library must comply with all of them. A component's hash is that of its source
-(`SourceFact`); a model's and a library's is that of its file.
+(`SourceFact`); a model's and a library's is that of its file. What of ours mends a component is in
+its pedigree, by the advisories.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom
-from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.component import (
+    Component,
+    ComponentType,
+    Patch,
+    PatchClassification,
+    Pedigree,
+)
+from cyclonedx.model.issue import IssueClassification, IssueType
 from cyclonedx.output.json import JsonV1Dot5
 from packageurl import PackageURL
 
@@ -95,6 +103,7 @@ def _part(fact: LicenceFact) -> Component:
         cpe=known.cpe if known else None,
         licenses=[LicenseFactory().make_from_string(fact.licence)],
         hashes=[_sha256(fact.source.sha256)] if fact.source else [],
+        pedigree=_pedigree(fact.mended) if fact.mended else None,
         properties=[
             Property(
                 name="libtorch:hashed-files",
@@ -103,6 +112,20 @@ def _part(fact: LicenceFact) -> Component:
         ]
         if fact.source
         else [],
+    )
+
+
+def _pedigree(mended: Iterable[str]) -> Pedigree:
+    """A patch for each advisory that a header of ours mends."""
+    security = IssueClassification.SECURITY
+    return Pedigree(
+        patches=[
+            Patch(
+                type=PatchClassification.UNOFFICIAL,
+                resolves=[IssueType(type=security, id=name)],
+            )
+            for name in mended
+        ]
     )
 
 

@@ -70,7 +70,7 @@ class Licence:
     """A part that was linked: its licence (an SPDX expression) and the texts by file name.
 
     A text is its bytes, or the file that holds it; `version` is empty where the part has none.
-    `source` is what it was compiled from, where that is known.
+    `source` is what it was compiled from, where that is known; `mended` as of a `LicenceFact`.
     """
 
     component: str
@@ -78,6 +78,7 @@ class Licence:
     licence: str
     texts: Mapping[str, bytes | Path]
     source: SourceFact | None = None
+    mended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -270,6 +271,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
             licence=part.licence,
             files=tuple(sorted(part.texts)),
             source=part.source,
+            mended=part.mended,
         )
         for part in sorted(inputs.licences, key=lambda part: part.component)
     )

@@ -98,6 +98,7 @@ def call(
     """What a method of the app's model gives in its linux-x86_64 library."""
     inputs, output = workspace / "inputs.json", workspace / "output.json"
     inputs.write_text(json.dumps([{"method": method, "args": args}]))
+    output.unlink(missing_ok=True)  # of a call before, where this one crashes
     (file,) = (workspace / "apps" / app / "models").glob(f"{model}.ptl")
     driver = workspace / ".orchestrator/variants" / app / "linux-x86_64/driver"
     argv = [str(driver), "--model", str(file), "--inputs", str(inputs), "--output", str(output)]

@@ -196,6 +196,18 @@ def test_what_a_model_leaves_out_is_not_read(name: str, library: Path) -> None:
     assert f"the model is damaged: {said}" in why
 
 
+@pytest.mark.parametrize("item", [b"s", b"u"])
+@pytest.mark.parametrize("holder", [number(1), text("a"), b"]", row(), tensor([1], [1]), b"N"])
+def test_an_item_is_set_in_a_dictionary_alone(holder: bytes, item: bytes, library: Path) -> None:
+    """As CVE-2026-24747 is about, of another unpickler."""
+    pair = number(1) + number(2)
+    entry = b"(" + pair if item == b"u" else pair
+    status, _ = load(library, model(module(holder + entry + item)))
+    assert status == LOAD_FAILED
+    whole = b"}" + entry + item
+    assert load(library, model(module(whole))) == (0, "")
+
+
 def test_a_tensor_of_many_dimensions_is_described_or_refused(library: Path) -> None:
     many = [model(module(tensor([1] * count, [1] * count))) for count in (64, 65)]
     assert described(library, many[0]) == (0, "")

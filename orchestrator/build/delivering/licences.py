@@ -16,9 +16,11 @@ from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.compilers.driver import LinkedPart
 from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import SourceFact
+from orchestrator.deliver.sbom import PYTORCH
 from orchestrator.deliver.variant import Licence
+from orchestrator.load.advisories import OWN, read_advisories
 from orchestrator.load.declared import Workspace
-from orchestrator.pytorch.versions import LicenceRule
+from orchestrator.pytorch.versions import LicenceRule, VersionData
 from orchestrator.source.tree import (
     TreeEmptyError,
     TreeLinkError,
@@ -27,6 +29,7 @@ from orchestrator.source.tree import (
     digest_of,
     tree_files,
 )
+from orchestrator.values.advisories import Advisory
 from orchestrator.values.own_sources import OwnSources
 
 # This project's, as pyproject.toml says it; the text is a copy of the one at the root.
@@ -74,6 +77,21 @@ def held_parts(rules: Iterable[LicenceRule], units: Collection[str]) -> Iterator
             yield rule
 
 
+def mended_in(version: VersionData, units: Collection[str]) -> tuple[str, ...]:
+    """Names of the advisories against which a header of ours stands before one of the units."""
+    headers = {rule.header for rule in version.include if rule.unit in units}
+    return tuple(
+        one.id
+        for one in _advisories()
+        if one.mended and one.mended.header in headers and one.concerns(version.version)
+    )
+
+
+@cache
+def _advisories() -> tuple[Advisory, ...]:
+    return read_advisories(OWN)
+
+
 def of_linked(parts: Iterable[LinkedPart], library: Path) -> Iterator[Licence]:
     """The toolchain's libraries that an unstripped library holds: one of their symbols tells."""
     symbols = defined_symbols(library)
@@ -115,6 +133,7 @@ def _of_runtime(runtime: Runtime, units: Collection[str]) -> Iterator[Licence]:
             rule.licence,
             {name: text.read(folder) for name, text in rule.texts.items()},
             _source(runtime, folder, rule),
+            mended_in(runtime.version, units) if rule.component == PYTORCH else (),
         )
 
 

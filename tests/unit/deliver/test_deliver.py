@@ -165,7 +165,7 @@ def test_the_bill_tells_the_libraries_by_their_digests(
     quick: DeliverInputs, tmp_path: Path
 ) -> None:
     source = SourceFact(sha256="12" * 32, files=("c10/**",))
-    part = Licence("part", "1", "MIT", {"LICENSE": b"text"}, source)
+    part = Licence("part", "1", "MIT", {"LICENSE": b"text"}, source, ("CVE-1-2", "CVE-1-1"))
     done = deliver(replace(quick, licences=(part,)), tmp_path)
     bill = json.loads((done.folder / "share/doc/toy_libtorch/sbom.cdx.json").read_text())
     root = bill["metadata"]["component"]
@@ -179,6 +179,12 @@ def test_the_bill_tells_the_libraries_by_their_digests(
     assert done.manifest.licences[0].source == source
     (told_part,) = [one for one in bill["components"] if one["name"] == "part"]
     assert told_part["hashes"] == [{"alg": "SHA-256", "content": source.sha256}]
+    assert told_part["pedigree"] == {
+        "patches": [
+            {"type": "unofficial", "resolves": [{"type": "security", "id": name}]}
+            for name in ("CVE-1-1", "CVE-1-2")
+        ]
+    }
 
 
 def test_equal_inputs_from_two_folders_give_equal_bytes(

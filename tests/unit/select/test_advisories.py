@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from shipped_index import shipped
 
+from orchestrator.build.delivering.licences import mended_in
 from orchestrator.deliver import vex
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.advisories import (
@@ -21,7 +22,7 @@ from orchestrator.load.advisories import (
 )
 from orchestrator.load.validate import BadValueError, DeclarationErrors, MissingKeyError
 from orchestrator.pytorch.dialect import Dialect
-from orchestrator.pytorch.dialects import DIALECTS
+from orchestrator.pytorch.dialects import DIALECTS, load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6
 from orchestrator.report.advisories import ReachableAdvisoryError, require_none, text, values
@@ -69,9 +70,12 @@ def test_an_operator_with_a_vulnerability_is_found(dialect: Dialect) -> None:
     names = {one.operator for one in shipped(dialect).registrations}
     for advisory in asked:
         for name in (one for one in names if one.qualified in advisory.operators):
-            verdict = code(dialect, name).verdict(advisory)
+            bare = advisory.model_copy(update={"mended": None})
+            verdict = code(dialect, name).verdict(bare)
             assert (verdict.state, verdict.justification) == ("exploitable", None), name
             assert any(f"operator {name}" in line for line in verdict.lines), verdict.lines
+            if advisory.mended:
+                assert code(dialect, name).verdict(advisory).word == "mended"
 
 
 @EACH
@@ -124,9 +128,32 @@ def test_what_stands_before_the_unit_mends_it() -> None:
     assert code(V1_13, "aten::relu").verdict(bare).word == "not present"
 
 
+@EACH
+def test_each_mend_is_read_by_a_unit(dialect: Dialect) -> None:
+    """The one that holds the function, where an operator calls it."""
+    index, rules = shipped(dialect), load_version(dialect.version).include
+    mended = [one for one in ALL.values() if one.mended and one.concerns(dialect.version)]
+    assert {"CVE-2025-2998", "CVE-2025-2999", "CVE-2025-3001"} <= {one.id for one in mended}
+    for advisory in mended:
+        assert advisory.mended is not None
+        units = [rule.unit for rule in rules if rule.header == advisory.mended.header]
+        assert units, advisory.id
+        assert advisory.id in mended_in(load_version(dialect.version), units)
+        assert advisory.id not in mended_in(load_version(dialect.version), ["c10/util/env.cpp"])
+        if advisory.operators:
+            owners = {
+                index.units[index.owners[node]].path
+                for function in advisory.functions
+                for node, name in enumerate(index.names)
+                if _mangled(function).match(name)
+            }
+            assert owners <= set(units), advisory.id
+
+
 def test_code_that_no_model_reaches() -> None:
     advisory = ALL["CVE-2025-3001"]
     function = "at::native::lstm_cell"
+    assert advisory.mended is not None
     assert code(V2_6, "aten::relu", entry=function).verdict(advisory).lines == (
         "no operator or class of a model leads to it",
     )
