@@ -99,13 +99,16 @@ class Programs:
         *arguments: str | Path,
         beside: Path | None = None,
         natives: bool = True,
+        classes: list[Path] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs the class `main` of some apps' classes, or of the folder `beside`.
 
         natives: whether their native libraries are found
+        classes: all that there are, in place of the apps' and those beside
         """
         folders = [self.of(app) for app in apps]
+        path = classes or [*folders, *([beside] if beside else [])]
         libraries = os.pathsep.join(str(self.built / app / "linux-x86_64/lib") for app in apps)
         return subprocess.run(
             [
@@ -113,7 +116,7 @@ class Programs:
                 *("-Xcheck:jni", f"-Djava.library.path={_path(folders if natives else [])}"),
                 # all of the heap from the start, so that what grows is native
                 *("-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch"),
-                *("-cp", _path([*folders, *([beside] if beside else [])])),
+                *("-cp", _path(path)),
                 *(main, *map(str, arguments)),
             ],
             env={**os.environ, "LD_LIBRARY_PATH": libraries, **(env or {})},

@@ -18,10 +18,12 @@ import crafted
 import pytest
 from golden_files import Golden
 from java_programs import JAVA_FLAGS, PROGRAMS, Programs
-from real import ROOT
+from r8 import shrink
+from real import ROOT, models_of
 from test_calls import taking
 
-from orchestrator.packagers.aar_java import find_java_compiler
+from orchestrator.packagers.aar import KEPT
+from orchestrator.packagers.aar_java import find_java_compiler, java_package
 
 pytestmark = pytest.mark.real
 
@@ -85,6 +87,20 @@ def segments() -> bytes:
     return crafted.model(code=code)
 
 
+def write_models(folder: Path) -> None:
+    """Those of the program `Calls`."""
+    labels = {"labels_txt": "Katze\nK\u00e4fer"}
+    anything = taking(("a", "Any"))
+    for name, data in {
+        "any.ptl": anything,
+        "any.ptl.gz": anything,
+        "extra.ptl": with_extra(anything, **labels),
+        "shorts.ptl": tensor_of("Short", 1, 2, kind="h"),
+        "turned.ptl": tensor_of("Double", 1, 2, 3, 4, kind="d", turned=True),
+    }.items():
+        (folder / name).write_bytes(data)
+
+
 @pytest.fixture(scope="module")
 def android(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-ins' classes."""
@@ -116,16 +132,7 @@ def calls(programs: Programs, android: Path, tmp_path_factory: pytest.TempPathFa
 def test_every_call_does_what_is_documented(
     programs: Programs, calls: Path, tmp_path: Path, golden: Golden
 ) -> None:
-    labels = {"labels_txt": "Katze\nK\u00e4fer"}
-    anything = taking(("a", "Any"))
-    for name, data in {
-        "any.ptl": anything,
-        "any.ptl.gz": anything,
-        "extra.ptl": with_extra(anything, **labels),
-        "shorts.ptl": tensor_of("Short", 1, 2, kind="h"),
-        "turned.ptl": tensor_of("Double", 1, 2, 3, 4, kind="d", turned=True),
-    }.items():
-        (tmp_path / name).write_bytes(data)
+    write_models(tmp_path)
     ran = programs.run(["camera"], "Calls", tmp_path, beside=calls)
     assert (ran.returncode, ran.stderr) == (0, "")
     golden(GOLDEN / "calls.txt", ran.stdout)
@@ -157,6 +164,60 @@ def test_a_demo_runs_as_it_is(programs: Programs, calls: Path, demo: str, tmp_pa
 
 def _is_score(word: str) -> bool:
     return re.fullmatch(r"\d\.\d+", word) is not None
+
+
+# What an app's own build says: where it is entered, and that it prints the names of exceptions.
+ENTRIES = ("Calls", "Demos", "libtorch.camera.Checks")
+OF_THE_APP = "-keepnames class * extends java.lang.Throwable\n" + "".join(
+    f"-keep class {name} {{ public static void main(java.lang.String[]); }}\n" for name in ENTRIES
+)
+
+
+def jar_of(target: Path, folders: list[Path], without: str = "") -> Path:
+    """The classes of folders, but for those below the package `without`."""
+    with zipfile.ZipFile(target, "w") as written:
+        for folder in folders:
+            for path in sorted(folder.rglob("*.class")):
+                name = path.relative_to(folder).as_posix()
+                if not without or not name.startswith(f"{without}/"):
+                    written.write(path, name)
+    return target
+
+
+@pytest.mark.ci_only
+def test_what_r8_leaves_of_an_app_does_the_same(
+    programs: Programs, android: Path, calls: Path, tmp_path: Path, golden: Golden
+) -> None:
+    """In full mode, with the rules of the AAR: all else is renamed, inlined or gone."""
+    app = jar_of(tmp_path / "app.jar", [programs.of("camera"), calls], without="android")
+    system = jar_of(tmp_path / "android.jar", [android])
+    java = Path(programs.compiler.program).with_name("java")
+    rules = KEPT.format(package=java_package("camera"))
+    release = shrink(java, app, system, rules + OF_THE_APP, tmp_path)
+    with zipfile.ZipFile(release) as archive:
+        renamed = re.compile(r"(\w/|libtorch/camera/)?\w\.class")
+        left = [name for name in archive.namelist() if not renamed.fullmatch(name)]
+    assert sorted(left) == [
+        "Calls.class",
+        "Demos.class",
+        "libtorch/camera/Checks.class",
+        "libtorch/camera/LibtorchException.class",
+        "libtorch/camera/Native.class",
+    ]
+    classes = [release, android]
+    write_models(tmp_path)
+    ran = programs.run(["camera"], "Calls", tmp_path, classes=classes)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    golden(GOLDEN / "calls.txt", ran.stdout)
+    (model,) = models_of("camera")
+    ran = programs.run(["camera"], "libtorch.camera.Checks", model, classes=classes)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == (PROGRAMS / "expected.txt").read_text()
+    # the rules are what it takes
+    bare = shrink(java, app, system, OF_THE_APP, tmp_path)
+    ran = programs.run(["camera"], "Calls", tmp_path, classes=[bare, android])
+    assert ran.returncode != 0
+    assert "java.lang.NoClassDefFoundError: libtorch/camera/Native" in ran.stderr
 
 
 def javap(compiler: str, *arguments: str | Path) -> str:
