@@ -60,6 +60,7 @@ def refused(root: Path) -> list[dict[str, Any]]:
     given = [
         (x, random_tensor(1, 2, 16), state),
         (x, state, random_tensor(2, 3, 16)),
+        (x, random_tensor(2, 3, 16), state),
         (x, random_tensor(1, 3, 15), random_tensor(1, 3, 15)),
         (random_tensor(2, 3, 5), state, state),
         (random_tensor(0, 3, 6), state, state),
