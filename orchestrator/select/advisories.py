@@ -100,7 +100,7 @@ class LinkedCode:
         return f"operator {operator}: {', '.join(models) or 'the library has all operators'}"
 
     def _nodes(self, function: str) -> list[int]:
-        pattern = _mangled(function)
+        pattern = mangled(function)
         return [node for node, name in enumerate(self.index.names) if pattern.match(name)]
 
     def _in_a_unit(self, node: int) -> bool:
@@ -126,7 +126,7 @@ def verdicts(
     return {one.id: code.verdict(one) for one in advisories if one.concerns(pytorch)}
 
 
-def _mangled(function: str) -> re.Pattern[str]:
+def mangled(function: str) -> re.Pattern[str]:
     """The mangled names of a function's overloads and instances (Itanium C++ ABI, 5.1.2)."""
     nested = "".join(f"{len(part)}{part}" for part in function.split("::"))
     return re.compile(rf"_ZNK?{nested}[EI]")

@@ -198,14 +198,17 @@ def test_what_a_model_leaves_out_is_not_read(name: str, library: Path) -> None:
 
 @pytest.mark.parametrize("item", [b"s", b"u"])
 @pytest.mark.parametrize("holder", [number(1), text("a"), b"]", row(), tensor([1], [1]), b"N"])
-def test_an_item_is_set_in_a_dictionary_alone(holder: bytes, item: bytes, library: Path) -> None:
+def test_an_item_is_set_in_a_dictionary_alone(
+    app: str, holder: bytes, item: bytes, library: Path
+) -> None:
     """As CVE-2026-24747 is about, of another unpickler."""
     pair = number(1) + number(2)
     entry = b"(" + pair if item == b"u" else pair
     status, _ = load(library, model(module(holder + entry + item)))
     assert status == LOAD_FAILED
-    whole = b"}" + entry + item
-    assert load(library, model(module(whole))) == (0, "")
+    status, _ = load(library, model(module(b"}" + entry + item)))
+    # 1.13.1 reads items in numbers alone
+    assert status == (LOAD_FAILED if (app, item) == ("camera", b"s") else 0)
 
 
 def test_a_tensor_of_many_dimensions_is_described_or_refused(library: Path) -> None:

@@ -26,7 +26,7 @@ from orchestrator.pytorch.dialects import DIALECTS, load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6
 from orchestrator.report.advisories import ReachableAdvisoryError, require_none, text, values
-from orchestrator.select.advisories import LinkedCode, _mangled, verdicts
+from orchestrator.select.advisories import LinkedCode, mangled, verdicts
 from orchestrator.select.closure import reach, registry
 from orchestrator.values.advisories import Advisory, LibraryVerdicts, Verdict
 from orchestrator.values.labels import VariantLabel
@@ -42,7 +42,7 @@ def code(dialect: Dialect, *operators: str, entry: str = "", static: bool = Fals
     """A library of some operators, and of what they call; entry: a function of the base."""
     index = shipped(dialect)
     kernels = registry(index, ["CPU"], dialect.keys)
-    nodes = [n for n, name in enumerate(index.names) if entry and _mangled(entry).match(name)]
+    nodes = [n for n, name in enumerate(index.names) if entry and mangled(entry).match(name)]
     walk = reach(
         index, kernels, entry=nodes, operators=map(Op, operators), units=[], follow_calls=True
     )
@@ -59,7 +59,7 @@ def test_the_code_that_an_advisory_names_is_in_the_index(dialect: Dialect) -> No
             continue
         assert set(advisory.operators) <= registered, advisory.id
         for function in advisory.functions:
-            assert any(map(_mangled(function).match, index.names)), (advisory.id, function)
+            assert any(map(mangled(function).match, index.names)), (advisory.id, function)
 
 
 @EACH
@@ -112,7 +112,7 @@ def test_the_profiler_is_judged_by_its_code(dialect: Dialect) -> None:
 
 
 def test_functions_are_found_by_their_own_names_alone() -> None:
-    pattern = _mangled("at::native::lstm_cell")
+    pattern = mangled("at::native::lstm_cell")
     assert pattern.match("_ZN2at6native9lstm_cellERKNS_6TensorE")
     assert pattern.match("_ZN2at6native9lstm_cellIfEEvv")
     assert not pattern.match("_ZN2at6native14lstm_cell_implERKNS_6TensorE")
@@ -145,7 +145,7 @@ def test_each_mend_is_read_by_a_unit(dialect: Dialect) -> None:
                 index.units[index.owners[node]].path
                 for function in advisory.functions
                 for node, name in enumerate(index.names)
-                if _mangled(function).match(name)
+                if mangled(function).match(name)
             }
             assert owners <= set(units), advisory.id
 

@@ -1,0 +1,56 @@
+"""Verdicts on the example apps' libraries, against the symbols of what was delivered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+from real import orchestrator
+
+from orchestrator.load.advisories import OWN, read_advisories
+from orchestrator.select.advisories import mangled
+
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
+
+ABI = "linux-x86_64"
+# App -> what is said of it but for `not present`.
+PRESENT: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(("assistant", "inker", "keyboard", "listener"), {}),
+    **dict.fromkeys(("reader", "scanner", "translator"), {}),
+    "camera": {"CVE-2024-31580": "mended", "CVE-2024-31583": "mended"},
+}
+
+
+def functions_in(delivered: Path) -> set[str]:
+    """The names of functions and data in a library, as its debug file has them."""
+    (symbols,) = (delivered / "symbols").iterdir()
+    with symbols.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        return {one.name for one in table.iter_symbols() if one["st_size"]}
+
+
+def test_what_is_not_present_is_not_in_a_library(built: Path) -> None:
+    ran = orchestrator("advisories", "//...", "--json", "--quiet")
+    assert ran.code == 0, ran.err
+    told = {one["label"]: one for one in json.loads(ran.out)["libraries"]}
+    here = {label: one for label, one in told.items() if label.endswith(f":{ABI}")}
+    assert len(here) == len(PRESENT)
+    advisories = {one.id: one for one in read_advisories(OWN)}
+    for label, one in here.items():
+        app = label.removeprefix("//apps/").partition(":")[0]
+        names = functions_in(built / app / ABI)
+        verdicts = {each["id"]: each["verdict"] for each in one["advisories"]}
+        assert verdicts.keys() >= {"CVE-2025-2999", "CVE-2025-3000", "CVE-2025-3001"}
+        present = {name: verdict for name, verdict in verdicts.items() if verdict != "not present"}
+        assert present == PRESENT[app], label
+        for name in verdicts.keys() - present.keys():
+            for function in advisories[name].functions:
+                assert not [*filter(mangled(function).match, names)], (label, name)
+        for name in present:
+            for function in advisories[name].functions:
+                assert [*filter(mangled(function).match, names)], (label, name)
