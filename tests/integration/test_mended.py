@@ -175,7 +175,7 @@ def test_no_advisory_is_missed_in_an_app_that_reaches_it(workspace: Path) -> Non
     config = {
         "models": [{"file": "models/cell.ptl", "inputs": inputs}],
         "targets": ["linux-x86_64"],
-        "extra": list(REACHING),
+        "extra": dict.fromkeys(REACHING, "to be told of"),
     }
     (app / "app.yaml").write_text(yaml.safe_dump(config))
     traced = orchestrator("trace", "//apps/reaching", "--quiet", cwd=workspace)
