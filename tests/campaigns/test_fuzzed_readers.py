@@ -18,7 +18,6 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -112,7 +111,7 @@ def libraries(folder: Path) -> Iterator[bytes]:
 def apps(folder: Path) -> Iterator[bytes]:
     path = "lib/arm64-v8a/libpytorch_jni_lite.so"
     yield zipped({"AndroidManifest.xml": b"", path: library(folder)})
-    for data in chain(models(folder)):
+    for data in models(folder):
         yield zipped({"AndroidManifest.xml": b"", "assets/model.ptl": data})
 
 
