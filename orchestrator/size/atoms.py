@@ -12,9 +12,8 @@ from orchestrator.binary.elf_layout import Kind
 from orchestrator.binary.macho_live import Atom, Atoms
 from orchestrator.index.objects import ObjectFacts, Reference, Section
 from orchestrator.pytorch.dialect import Symbols
-from orchestrator.size.graph import LinkedGraph, LinkedObject, Node, Registered
+from orchestrator.size.graph import LinkedGraph, LinkedObject, Node, Wanted
 from orchestrator.size.walk import Walk
-from orchestrator.values.operators import OperatorName
 
 # Sections that are no data.
 _ATOMS: Final[Mapping[str, Kind]] = {
@@ -32,8 +31,7 @@ def atoms_graph(
     units: Sequence[tuple[str, bool, Mapping[str, str]]],
     exports: Collection[str],
     known: Symbols,
-    selected: Mapping[OperatorName, Registered],
-    asked: Mapping[str, Collection[str]],
+    wanted: Wanted,
 ) -> LinkedGraph:
     """As `linked_graph` of a shared library: its bytes add up to what an app's linker keeps. units:
     of each member its unit, whether it is in each library, and the units that were compiled
@@ -42,7 +40,7 @@ def atoms_graph(
         LinkedObject(unit, _facts_of(one), always, together)
         for one, (unit, always, together) in zip(members, units, strict=True)
     ]
-    walk = Walk(objects, (), known, selected, asked)
+    walk = Walk(objects, (), known, wanted)
     walk.run(exports)
     graph = walk.graph
     for number, one in enumerate(members):

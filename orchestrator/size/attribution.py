@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, get_args
 
 from orchestrator.binary.elf_layout import Kind
+from orchestrator.size.dtypes import ANY, dtypes_of
 from orchestrator.size.graph import LinkedGraph
 
 T = TypeVar("T")
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+# Without dtypes, as histories have it.
+_FIRST_FORMAT: Final = 1
 # The unit of a library of which only the size is known.
 UNATTRIBUTED: Final = "(not attributed)"
 
@@ -25,12 +28,16 @@ UNATTRIBUTED: Final = "(not attributed)"
 @dataclass(frozen=True)
 class Share:
     """Bytes of one kind, of one unit, that these ask for, each for itself; nobody: they are there
-    in any case."""
+    in any case.
+
+    dtype  that they are there for; ANY and SEVERAL of `size.dtypes` stand for none and for more
+    """
 
     asked: tuple[str, ...]
     unit: str
     kind: Kind
     bytes: int
+    dtype: str = ANY
 
 
 @dataclass(frozen=True)
@@ -120,10 +127,26 @@ class Attribution:
             found[share.unit] += share.bytes
         return _largest(found)
 
+    def by_dtype(self) -> dict[str, int]:
+        """Bytes by the dtype that they are there for, largest first."""
+        found = Counter[str]()
+        for share in self.shares:
+            found[share.dtype] += share.bytes
+        return _largest(found)
+
+    def dtypes_alone(self) -> dict[str, dict[str, int]]:
+        """The bytes of `alone`, of each operator and class by dtype, largest first."""
+        found = {name: Counter[str]() for name in self.asked}
+        for share in self.shares:
+            if len(share.asked) == 1:
+                found[share.asked[0]][share.dtype] += share.bytes
+        return {name: _largest(of) for name, of in found.items()}
+
     def text(self) -> str:
         """The file's text."""
         claims = sorted({share.asked for share in self.shares})
         units = sorted({share.unit for share in self.shares})
+        dtypes = sorted({share.dtype for share in self.shares})
         kinds = get_args(Kind)
         names = list(self.asked)
         value = {
@@ -140,8 +163,15 @@ class Attribution:
             },
             "claims": [[names.index(name) for name in claim] for claim in claims],
             "units": units,
+            "dtypes": dtypes,
             "shares": [
-                [claims.index(s.asked), units.index(s.unit), kinds.index(s.kind), s.bytes]
+                [
+                    claims.index(s.asked),
+                    units.index(s.unit),
+                    kinds.index(s.kind),
+                    s.bytes,
+                    dtypes.index(s.dtype),
+                ]
                 for s in self.shares
             ],
         }
@@ -160,8 +190,9 @@ class Attribution:
 
     @classmethod
     def _parsed(cls, value: Mapping[str, Any]) -> Attribution:
-        if value["format"] != _FORMAT:
+        if value["format"] not in (_FIRST_FORMAT, _FORMAT):
             raise ValueError(f"format {value['format']!r}, where {_FORMAT} is known")
+        dtypes = [ANY] if value["format"] == _FIRST_FORMAT else list(map(str, value["dtypes"]))
         names = list(value["asked"])
         claims = [tuple(str(names[number]) for number in claim) for claim in value["claims"]]
         kinds = get_args(Kind)
@@ -179,8 +210,14 @@ class Attribution:
                 for name, by in value["asked"].items()
             },
             shares=tuple(
-                Share(claims[claim], str(value["units"][unit]), kinds[kind], int(amount))
-                for claim, unit, kind, amount in value["shares"]
+                Share(
+                    claims[claim],
+                    str(value["units"][unit]),
+                    kinds[kind],
+                    int(amount),
+                    dtypes[dtype[0] if dtype else 0],
+                )
+                for claim, unit, kind, amount, *dtype in value["shares"]
             ),
         )
         if sum(share.bytes for share in found.shares) != found.size:
@@ -205,12 +242,16 @@ def claims(graph: LinkedGraph) -> dict[int, tuple[str, ...]]:
 
 def shares_of(graph: LinkedGraph) -> tuple[Share, ...]:
     """The shares of a library, sorted."""
-    of = claims(graph)
-    found = Counter[tuple[tuple[str, ...], str, Kind]]()
+    of, dtypes = claims(graph), dtypes_of(graph)
+    found = Counter[tuple[tuple[str, ...], str, Kind, str]]()
     for number, node in enumerate(graph.nodes):
         for kind, amount in node.bytes.items():
-            found[of.get(number, ()), node.unit, kind] += amount
-    return tuple(Share(*key, amount) for key, amount in sorted(found.items()) if amount)
+            found[of.get(number, ()), node.unit, kind, dtypes.get(number, ANY)] += amount
+    return tuple(
+        Share(asked, unit, kind, amount, dtype)
+        for (asked, unit, kind, dtype), amount in sorted(found.items())
+        if amount
+    )
 
 
 def exclusive(graph: LinkedGraph, nodes: Collection[int]) -> int:

@@ -14,6 +14,7 @@ from typing import Final
 
 from orchestrator.binary.elf_layout import Kind
 from orchestrator.index.objects import ObjectFacts, Section
+from orchestrator.values.operators import OperatorName
 
 # Where functions, objects and the rest are from that are of no unit.
 HEADER: Final = "a header of "
@@ -50,6 +51,21 @@ class Registered:
     units: frozenset[str]
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Needs that a library is linked for.
+
+    selected  operators, each with what registers it
+    asked     those of them, and classes, that models ask for -> units that it brings besides. What
+              is selected for another reason, and nothing calls, counts as asked for
+    dtypes    of kernel tags, those that are selected
+    """
+
+    selected: Mapping[OperatorName, Registered]
+    asked: Mapping[str, Collection[str]]
+    dtypes: Mapping[str, Collection[str]]
+
+
 @dataclass
 class Node:
     """A function, an object, a text or a name of another library.
@@ -77,12 +93,14 @@ class LinkedGraph:
               if these are selected
     asked     what is asked for, an operator or a class -> the node that stands for it
     selected  those that stand for operators and classes
+    switches  those that switch over dtypes -> the selected ones
     """
 
     nodes: list[Node]
     base: list[int]
     asked: dict[str, int]
     selected: set[int]
+    switches: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def reached(self, start: Iterable[int], without: Collection[int] = ()) -> set[int]:
         """All nodes that these refer to, directly or not, past none of `without`."""

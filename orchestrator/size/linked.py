@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from orchestrator.binary.elf_layout import Kind, Layout
@@ -17,10 +17,9 @@ from orchestrator.size.graph import (
     LinkedGraph,
     LinkedObject,
     Node,
-    Registered,
+    Wanted,
 )
 from orchestrator.size.walk import Walk
-from orchestrator.values.operators import OperatorName
 
 # Beginnings of input sections' names, each the output section that a linker puts them in.
 _OUTPUT: Final = (".data.rel.ro", ".rodata", ".text", ".tdata", ".data", ".init_array")
@@ -32,17 +31,13 @@ def linked_graph(
     symbols: Sequence[Placed],
     exports: Collection[str],
     known: Symbols,
-    selected: Mapping[OperatorName, Registered],
-    asked: Mapping[str, Collection[str]],
+    wanted: Wanted,
 ) -> LinkedGraph:
     """The graph of a library, whose bytes add up to the file.
 
     objects: in the order of the link; symbols, exports: of the linked library
-    selected: operators, each with what registers it
-    asked: those of them, and classes, that models ask for -> units that it brings besides. What is
-    selected for another reason, and nothing calls, counts as asked for.
     """
-    walk = Walk(objects, layout.imports, known, selected, asked)
+    walk = Walk(objects, layout.imports, known, wanted)
     walk.run(exports)
     _Placing(walk, layout, symbols).run()
     return walk.graph

@@ -7,7 +7,7 @@ What registers an operator is cut out (`index.registrations`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from orchestrator.index.objects import ObjectFacts, Reference, Section
@@ -22,13 +22,15 @@ from orchestrator.size.graph import (
     LinkedGraph,
     LinkedObject,
     Node,
-    Registered,
+    Wanted,
 )
 from orchestrator.values.operators import OperatorName
 
 _STRINGS: Final = ".rodata.str"
 _CONSTANTS: Final = re.compile(r"\.rodata\.cst(\d+)$")
 _HANDLERS: Final = ".gcc_except_table"
+# What a switch over dtypes calls for those that it does not have (native/capi/selection_error.h).
+_RAISING: Final = re.compile(r"_ZN3lta(18dtype_not_selected|21dtype_not_implemented)E")
 
 Name = TypeVar("Name", bound=str)
 Key = tuple[int, int]  # an object, and a section of it
@@ -43,9 +45,9 @@ class Walk:
         objects: Sequence[LinkedObject],
         imports: Collection[str],
         known: Symbols,
-        selected: Mapping[OperatorName, Registered],
-        asked: Mapping[str, Collection[str]],
+        wanted: Wanted,
     ) -> None:
+        selected, asked = wanted.selected, wanted.asked
         self.graph = LinkedGraph([], [], {}, set())
         self.objects = objects
         self.sections: dict[Key, int] = {}
@@ -63,6 +65,7 @@ class Walk:
         }
         self._asked = asked
         self._brought = selected
+        self._dtypes = wanted.dtypes
         self._askers = {unit: frozenset(who) for unit, who in _inverse(asked.items()).items()}
         self._numbers = {one.unit: number for number, one in enumerate(objects)}
         self.definer: dict[str, Key] = {}
@@ -160,6 +163,8 @@ class Walk:
         facts = self.objects[key[0]].facts
         section, handlers = facts.sections[key[1]], self._handlers.get(key)
         references = [*section.references, *(handlers.references if handlers else ())]
+        if dtypes := self._switched(facts, section):
+            self.graph.switches[self.sections[key]] = dtypes
         if not section.comdat:
             node.edges.update(self._init(key[0]))
         called = self._called(section)
@@ -191,6 +196,14 @@ class Walk:
             else:
                 for name in theirs:
                     self.graph.nodes[self._other("operator", name, "")].edges.add(target)
+
+    def _switched(self, facts: ObjectFacts, section: Section) -> frozenset[str]:
+        """The selected dtypes of the kernel tags that a section switches on: it names them, and
+        raises for other dtypes."""
+        if not any(_RAISING.match(one.symbol) for one in section.references):
+            return frozenset()
+        texts = (facts.string_at(one.section, one.addend) for one in section.references)
+        return frozenset[str]().union(*(self._dtypes.get(text or "", ()) for text in texts))
 
     def _called(self, section: Section) -> str | None:
         """The selected operator whose typed entry point a section is."""

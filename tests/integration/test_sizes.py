@@ -40,6 +40,12 @@ def test_the_guide(built: Path) -> None:
     assert rough(ran.out) == rough(
         shown("docs/guide/read-a-size-report.md", "//apps/camera:linux-x86_64: ")
     )
+    ran = orchestrator(
+        "size", "//apps/keyboard:linux-x86_64", "--by", "dtype", "--top", "6", "--quiet"
+    )
+    assert rough(ran.out) == rough(
+        shown("docs/guide/read-a-size-report.md", "//apps/keyboard:linux-x86_64: ")
+    )
     kept = built / "camera/sizes/linux-x86_64.json"
     before = kept.read_bytes()
     ran = orchestrator("why", label, "aten::conv2d", "--bytes", "--quiet", cwd=ROOT)

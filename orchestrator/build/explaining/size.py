@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ from orchestrator.models.coverage import sites_of
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.size.atoms import atoms_graph
 from orchestrator.size.attribution import Asked, Attribution, exclusive, shares_of
-from orchestrator.size.graph import LinkedGraph, LinkedObject, Registered
+from orchestrator.size.graph import LinkedGraph, LinkedObject, Registered, Wanted
 from orchestrator.size.linked import linked_graph
 from orchestrator.system.reading import file_sha256
 from orchestrator.system.staging import write_if_changed
@@ -114,21 +114,19 @@ def packed_bytes(library: Path) -> int:
 class _Linked:
     """Objects that were linked, and what the library was linked for.
 
-    always           objects that are in each library
-    selected, asked  operators with what registers them; what models ask for with its units
+    always  objects that are in each library
     """
 
     objects: Mapping[Path, Compile]
     always: frozenset[str]
-    selected: Mapping[OperatorName, Registered]
-    asked: Mapping[str, Collection[str]]
+    wanted: Wanted
 
 
 def _linked(runtime: Runtime, variant: Variant) -> _Linked:
     objects = _objects(runtime, variant)
     always = _always(runtime, variant)
     units = {one.unit for one in objects.values() if one.object not in always}
-    return _Linked(objects, always, *_selected(runtime, variant, units))
+    return _Linked(objects, always, _wanted(runtime, variant, units))
 
 
 def _of_shared(runtime: Runtime, variant: Variant, output: str, library: Path) -> LinkedGraph:
@@ -149,8 +147,7 @@ def _of_shared(runtime: Runtime, variant: Variant, output: str, library: Path) -
         symbols,
         sorted(exported_symbols(library)),
         runtime.dialect.symbols,
-        linked.selected,
-        linked.asked,
+        linked.wanted,
     )
 
 
@@ -181,8 +178,7 @@ def _of_archive(runtime: Runtime, variant: Variant, library: Path) -> LinkedGrap
         for one in [by_name.get(member.member)]
     ]
     exports = sorted({name for one in members for name in one.exported if name.startswith("lta_")})
-    known = runtime.dialect.symbols
-    return atoms_graph(members, units, exports, known, linked.selected, linked.asked)
+    return atoms_graph(members, units, exports, runtime.dialect.symbols, linked.wanted)
 
 
 def _not_built(variant: Variant, library: Path, missing: Path | None) -> NothingMeasuredError:
@@ -256,11 +252,8 @@ def _always(runtime: Runtime, variant: Variant) -> frozenset[str]:
     return frozenset(one.object for one in common)
 
 
-def _selected(
-    runtime: Runtime, variant: Variant, units: set[str]
-) -> tuple[dict[OperatorName, Registered], dict[str, set[str]]]:
-    """The operators that are selected, with what registers them; and what models ask for, with the
-    units that it brings. units: those that are not in each library."""
+def _wanted(runtime: Runtime, variant: Variant, units: set[str]) -> Wanted:
+    """Needs that a variant's library is linked for. units: those that are not in each library."""
     selection, index = variant.selection, runtime.index
     kernels = {name: set[str]() for name in selection.operators}
     registering = {name: set[str]() for name in selection.operators}
@@ -282,7 +275,8 @@ def _selected(
         asked[f"{_CLASS}{custom}"] = {
             unit.path for unit in index.units if custom in unit.classes
         } & units
-    return selected, asked
+    dtypes = {tag: frozenset(of) for tag, of in selection.kernel_dtypes.items()}
+    return Wanted(selected, asked, dtypes)
 
 
 def _asked(here: Invocation, variant: Variant, graph: LinkedGraph) -> dict[str, Asked]:

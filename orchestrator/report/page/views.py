@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from orchestrator.report.size import dtype_row, told_dtypes
 from orchestrator.size.areas import area_of, by_area
 from orchestrator.size.attribution import Attribution
 from orchestrator.size.changes import ANY, SEVERAL
@@ -107,7 +108,8 @@ def libraries_of(found: Sequence[Attribution]) -> tuple[Library, ...]:
 def _views(one: Attribution, colours: Mapping[str, int], most: int) -> Iterator[View]:
     areas = [Row(area, size, "", colours[area]) for area, size in by_area(one).items()]
     yield View("part", (), tuple(areas))
-    yield _view("operator", ("with others", "asked by"), _operators(one), most)
+    yield _view("operator", ("by dtype", "with others", "asked by"), _operators(one), most)
+    yield _view("dtype", (), _dtypes(one), most)
     yield _view("model", (), _models(one), most)
     yield _view("source file", ("part",), _units(one, colours), most)
 
@@ -116,11 +118,17 @@ def _operators(one: Attribution) -> Iterator[Row]:
     yield Row(ANY, one.base)
     if one.several:
         yield Row(SEVERAL, one.several, "", 0)
-    shared = one.shared()
+    shared, dtypes = one.shared(), one.dtypes_alone()
     for name, size in one.alone().items():
         sites = one.asked[name].sites
         who = ", ".join(f"{model}: {at[0]}" if at else model for model, at in sites.items())
-        yield Row(name, size, "", 1, (f"{shared[name]:,}" if name in shared else "", who))
+        with_others = f"{shared[name]:,}" if name in shared else ""
+        yield Row(name, size, "", 1, (told_dtypes(dtypes[name]), with_others, who))
+
+
+def _dtypes(one: Attribution) -> Iterator[Row]:
+    for number, (dtype, size) in enumerate(one.by_dtype().items()):
+        yield Row(dtype_row(dtype), size, "", min(number, _NOBODYS))
 
 
 def _models(one: Attribution) -> Iterator[Row]:

@@ -416,7 +416,7 @@ def test_what_why_prints(
         assert ("bytes" in json.loads(out)) == bool(lines and words)
 
 
-@pytest.mark.parametrize("by", ["area", "operator", "model", "unit", "symbol"])
+@pytest.mark.parametrize("by", ["area", "operator", "dtype", "model", "unit", "symbol"])
 def test_what_size_prints(
     by: str, two_abis: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,7 +120,13 @@ def test_everything_has_a_name_for_those_who_do_not_see_it() -> None:
 def test_each_table_adds_up_to_its_library(count: int) -> None:
     found = [library("camera", f"linux-{number}", 100) for number in range(count)]
     for one in libraries_of(found):
-        assert [view.by for view in one.views] == ["part", "operator", "model", "source file"]
+        assert [view.by for view in one.views] == [
+            "part",
+            "operator",
+            "dtype",
+            "model",
+            "source file",
+        ]
         for view in one.views:
             assert sum(row.bytes for row in view.rows) == one.bytes
             assert all(len(row.cells) == len(view.columns) for row in view.rows)

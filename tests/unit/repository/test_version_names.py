@@ -35,6 +35,7 @@ MANGLED = {
     "plan/development.py",
     "plan/extension.py",
     "platforms/android.py",
+    "size/dtypes.py",
 }
 # Sources that tell PyTorch's errors by their texts.
 BY_TEXT = {

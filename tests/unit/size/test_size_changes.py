@@ -222,10 +222,10 @@ def test_what_holds_no_sizes(tmp_path: Path) -> None:
     for damaged, seen in (
         ("[]", "no sizes of a library"),
         (whole[:-9], "Expecting value"),
-        (whole.replace('"format":1', '"format":2'), "format 2, where 1 is known"),
+        (whole.replace('"format":2', '"format":3'), "format 3, where 2 is known"),
         (whole.replace('"size":1000', '"size":1e999'), "no sizes of a library"),
         (whole.replace('"size":1000', '"size":1001'), "its shares do not add up to its size"),
-        (whole.replace(",800]", ",-800]"), "it has negative numbers"),
+        (whole.replace(",800,0]", ",-800,0]"), "it has negative numbers"),
     ):
         kept.write_text(damaged)
         # what cannot be read is no library that is gone

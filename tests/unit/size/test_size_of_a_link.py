@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from orchestrator.index.objects import read_object
 from orchestrator.pytorch.v2_6.dialect import DIALECT
 from orchestrator.report.size import sizes_json, sizes_text
 from orchestrator.size.attribution import Asked, Attribution, exclusive, shares_of
-from orchestrator.size.graph import LinkedGraph, LinkedObject
+from orchestrator.size.dtypes import SEVERAL, dtypes_of, named
+from orchestrator.size.graph import LinkedGraph, LinkedObject, Node, Wanted
 from orchestrator.size.linked import linked_graph
 
 BASE = """
@@ -37,15 +39,51 @@ __attribute__((constructor)) static void start(void) {{
   entry_{name} = entries[sink("s", table) & 3];
 }}
 """
+# an operator with a case for each selected dtype, as PyTorch's switches are
+SWITCHING = """
+namespace c10 {{ enum class ScalarType : char {{ Float, Long }}; }}
+namespace lta {{ extern "C++" void dtype_not_implemented(const char*, c10::ScalarType); }}
+namespace at {{
+template <class T> __attribute__((noinline)) int kernel(const void* data) {{
+  const T* given = static_cast<const T*>(data);
+  T sum = 0;
+#pragma clang loop unroll(full)
+  for (int n = 0; n < 64; ++n) sum += given[n] / (sum + T(3)) + given[n] * given[99 - n];
+  return int(sum);
+  return int(sum);
+}}
+__attribute__((noinline)) static int run(int dtype, const void* data) {{
+  switch (c10::ScalarType(dtype)) {{
+    {cases}
+    default: lta::dtype_not_implemented("sum_cpu", c10::ScalarType(dtype));
+  }}
+  return 0;
+}}
+}}
+volatile int chosen;
+const void* volatile given;
+__attribute__((constructor)) static void start() {{ chosen = at::run(chosen, given); }}
+"""
+RAISING = """
+namespace c10 { enum class ScalarType : char; }
+namespace lta { void dtype_not_implemented(const char*, c10::ScalarType) { __builtin_trap(); } }
+extern "C" __attribute__((visibility("default"))) void lta_run() {
+  lta::dtype_not_implemented("", {});
+}
+"""
+CASES = {
+    "Float": "case c10::ScalarType::Float: return kernel<float>(data);",
+    "Long": "case c10::ScalarType::Long: return kernel<long>(data);",
+}
 FLAGS = ("-O2", "-g0", "-fPIC", "-fno-sanitize=all", "-fvisibility=hidden")
 SECTIONS = ("-ffunction-sections", "-fdata-sections", "-fno-stack-protector")
 ASKED = {"toy::large": ["large.c"], "toy::small": ["small.c"]}
 
 
-def compiled(folder: Path, name: str, text: str) -> Path:
-    source, unit = folder / f"{name}.c", folder / f"{name}.o"
+def compiled(folder: Path, name: str, text: str, suffix: str = ".c") -> Path:
+    source, unit = folder / f"{name}{suffix}", folder / f"{name}.o"
     source.write_text(text)
-    zig("cc", *FLAGS, *SECTIONS, "-c", source, "-o", unit)
+    zig("c++" if suffix == ".cpp" else "cc", *FLAGS, *SECTIONS, "-c", source, "-o", unit)
     return unit
 
 
@@ -59,7 +97,7 @@ def stripped(library: Path) -> bytes:
     return split(library.read_bytes(), f"{library.name}.debug").stripped
 
 
-def graph_of(library: Path, *units: Path) -> LinkedGraph:
+def graph_of(library: Path, wanted: Wanted, *units: Path) -> LinkedGraph:
     symbols = placed_symbols(library)
     return linked_graph(
         [LinkedObject(f"{u.stem}.c", read_object(u), u.stem == "base") for u in units],
@@ -67,8 +105,7 @@ def graph_of(library: Path, *units: Path) -> LinkedGraph:
         symbols,
         exported_symbols(library),
         DIALECT.symbols,
-        {},
-        ASKED,
+        wanted,
     )
 
 
@@ -85,7 +122,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 @pytest.fixture(scope="module")
 def attribution(units: tuple[Path, Path, Path]) -> tuple[Attribution, LinkedGraph]:
     library = linked(units[0].parent, *units)
-    graph = graph_of(library, *units)
+    graph = graph_of(library, Wanted({}, ASKED, {}), *units)
     nobody = Asked({"model": ("forward at net.py:3",)})
     size = len(stripped(library))
     asked = dict.fromkeys(ASKED, nobody)
@@ -122,13 +159,111 @@ def test_a_library_is_kept_as_a_text(attribution: tuple[Attribution, LinkedGraph
     other = dataclasses.replace(found, size=found.size + 1)
     with pytest.raises(ValueError, match="its shares do not add up to its size"):
         Attribution.parse(json.loads(other.text()))
-    with pytest.raises(ValueError, match="format 2"):
-        Attribution.parse({"format": 2})
+    with pytest.raises(ValueError, match="format 3"):
+        Attribution.parse({"format": 3})
 
 
 def test_every_view_adds_up(attribution: tuple[Attribution, LinkedGraph]) -> None:
     found, graph = attribution
-    for by in ("area", "operator", "model", "unit", "symbol"):
+    for by in ("area", "operator", "dtype", "model", "unit", "symbol"):
         rows = sizes_json(found, graph, by)["rows"]
         assert sum(row["bytes"] for row in rows) == found.size, by
     assert "model: forward at net.py:3" in sizes_text(found, graph, "operator", top=9)
+
+
+def of_dtypes(folder: Path, *dtypes: str) -> tuple[int, dict[str, int]]:
+    """Bytes of a library whose operator has these dtypes, and those that are there for each."""
+    cases = "\n".join(CASES[dtype] for dtype in dtypes)
+    base = compiled(folder, "base", RAISING, ".cpp")
+    name = "".join(dtypes)
+    switching = compiled(folder, name, SWITCHING.format(cases=cases), ".cpp")
+    library = linked(folder, base, switching)
+    wanted = Wanted({}, {"toy::sum": [f"{name}.c"]}, {"sum_cpu": dtypes})
+    graph = graph_of(library, wanted, base, switching)
+    of, found = dtypes_of(graph), Counter[str]()
+    for node, dtype in of.items():
+        found[dtype] += graph.nodes[node].total
+    assert graph.bytes(range(len(graph.nodes))) == len(stripped(library))
+    return len(stripped(library)), dict(found)
+
+
+def test_without_a_dtype_the_library_is_smaller_by_what_is_there_for_it(tmp_path: Path) -> None:
+    whole, found = of_dtypes(tmp_path, "Float", "Long")
+    assert found.keys() == {"Float", "Long", SEVERAL}
+    assert found["Float"] > 1000
+    without, left = of_dtypes(tmp_path, "Long")
+    # the switch becomes its only dtype's
+    assert left.keys() == {"Long"}
+    assert left["Long"] == pytest.approx(found["Long"] + found[SEVERAL], rel=0.1)
+    assert whole - without == pytest.approx(found["Float"], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "dtypes"),
+    [
+        ("_ZN2at6native12_GLOBAL__N_111cascade_sumILb0ENS_4HalfEEEvRNS8_14TensorIteratorE", "Half"),
+        # accumulates in float
+        ("_ZN2at13multi_row_sumINS_3vec10VectorizedIfEELl4ENS2_IN3c104HalfEEEEEvv", "Half"),
+        ("_ZN2at13multi_row_sumINS_3vec10VectorizedIN3c107complexIfEEEELl4EEEvv", "ComplexFloat"),
+        (
+            "_ZN1kIZNS_1fEvENK3$_1clIiEEDaT_ENKUlvE9_clEvEUlN3c107complexINS9_4HalfEEEE_",
+            "ComplexHalf",
+        ),
+        # the body of a switch is called with an int, which is no dtype
+        ("_ZN1kIZNS_1fEvENK3$_1clIiEEDaT_ENKUlvE2_clEvEUlllE_ZNSG_IiEE10VectorizedIlEE", "Long"),
+        ("_ZN2at6native7DEFAULT14topk_impl_loopIffEEvlllllbbPPcPKll", "Float"),
+        ("_ZN2at12parallel_forIZNS_1fEENKUlvE6_clEvEUlllE_EEvlllRKT_", ""),
+        ("_ZN3c108ArrayRefIlEC2ERKS1_", ""),
+        ("_ZNK3c106Scalar6toHalfEv", ""),
+        ("_ZN1f12direct_copyIZNK3$_1clEvEUlfE_NS_5otherIdEEEvv", "Double Float"),
+    ],
+)
+def test_dtypes_in_names(symbol: str, dtypes: str) -> None:
+    assert sorted(named(symbol)) == dtypes.split()
+
+
+def test_dtypes_of_a_graph() -> None:
+    names = {
+        0: "lta_run",
+        1: "several",  # a switch over all
+        2: "one",  # a switch with one selected dtype
+        3: "_ZN6kernelIfEEvv",
+        4: "_ZN6kernelIlEEvv",
+        5: "helper of the first",
+        6: "helper of both",
+        7: "helper of the other switch",
+        8: "xnn_f32_gemm_minmax_ukernel_4x8__sse",
+        9: "xnn_f32_qs8_vcvt_ukernel__sse",
+        10: "of all",
+    }
+    edges = {0: {1, 2, 8, 9, 10}, 1: {3, 4, 6, 10}, 2: {7}, 3: {5, 6}, 4: {6}}
+    nodes = [Node(names[n], "a.cpp", {}, edges.get(n, set())) for n in names]
+    switches = {1: frozenset({"*"}), 2: frozenset({"Byte"})}
+    assert dtypes_of(LinkedGraph(nodes, [0], {}, set(), switches)) == {
+        1: SEVERAL,
+        2: "Byte",
+        3: "Float",
+        4: "Long",
+        5: "Float",
+        6: SEVERAL,
+        7: "Byte",
+        8: "Float",
+        9: SEVERAL,
+    }
+
+
+def test_sizes_kept_without_dtypes_are_read() -> None:
+    value = {
+        "format": 1,
+        "app": "camera",
+        "abi": "linux-x86_64",
+        "library": "",
+        "size": 7,
+        "packed": None,
+        "made": {},
+        "asked": {},
+        "claims": [[]],
+        "units": ["a.cpp"],
+        "shares": [[0, 0, 0, 7]],
+    }
+    assert Attribution.parse(value).by_dtype() == {"": 7}
