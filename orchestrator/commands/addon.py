@@ -21,12 +21,13 @@ NAME = "addon"
 HELP = """\
 Makes an add-on: a shared library with only what a shipped library lacks for a model. An app loads
 it with lta_library_extend(). It works for libraries for Linux and Android on 64-bit processors that
-were built with `extensible: true`, and only for exactly that build. The model must be in an app of
-this workspace, with its trace. Before anything is written, it runs in the library with the add-on,
-and so does each model that the library was built for, if this machine can run the ABI's binaries.
-These models are read from the package or from apps of this workspace. If one is not here, nothing
-is written without --unverified. The exit code is 0 if an add-on was made or the library needs none,
-1 if an add-on is not possible."""
+were built with `extensible: true`, and only for exactly that build. Before it compiles, it says
+about how large the add-on will be. The model must be in an app of this workspace, with its trace.
+Before anything is written, it runs in the library with the add-on, and so does each model that the
+library was built for, if this machine can run the ABI's binaries. These models are read from the
+package or from apps of this workspace. If one is not here, nothing is written without --unverified.
+The exit code is 0 if an add-on was made or the library needs none, 1 if an add-on is not
+possible."""
 EXAMPLE = """\
 ./orchestrate addon --for dist/camera/linux-x86_64 apps/scanner/models/pages.ptl
 ./orchestrate addon --for camera-libtorch-1.0.0-linux-x86_64.tar.zst new.ptl --name winter

@@ -20,11 +20,11 @@ HELP = """\
 Checks whether a model runs in libraries that were built for other models: in delivered folders, and
 in packages, which need not come from this workspace. There are four answers: it fits, proven (it
 ran in the library, on its inputs); it fits by the manifest (with the model's trace, or by static
-analysis); it does not fit (with what is missing, where the model's source names it, and its
-estimated size); cannot tell. Libraries in this workspace's dist/ run by default; --run also runs
-those in packages, which are programs of their authors. The exit code is 0 if the model fits all
-libraries, 1 if it does not fit one or a package cannot be read, 2 if the worst answer is `cannot
-tell`."""
+analysis); it does not fit (with what is missing, where the model's source names it, and about how
+large the library would be with it); cannot tell. Libraries in this workspace's dist/ run by
+default; --run also runs those in packages, which are programs of their authors. The exit code is 0
+if the model fits all libraries, 1 if it does not fit one or a package cannot be read, 2 if the
+worst answer is `cannot tell`."""
 EXAMPLE = """\
 ./orchestrate fits model.ptl --in dist/camera/linux-x86_64
 ./orchestrate fits model.ptl --no-run --in camera-libtorch-*.deb camera-libtorch-*.aar

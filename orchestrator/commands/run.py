@@ -20,7 +20,7 @@ from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App, Workspace
-from orchestrator.report.run import MadeLibrary, MadeShard, RunReport
+from orchestrator.report.run import EstimatedLibrary, MadeLibrary, MadeShard, RunReport
 from orchestrator.values.labels import LabelSyntaxError, meant_app
 
 NAME = "run"
@@ -28,9 +28,10 @@ HELP = """\
 Runs a model in this machine's development library: PyTorch without kernels, plus shards with the
 operators that the model calls. If an operator is missing, it is compiled and the model runs again;
 later runs take it from the cache. It prints the outputs, the operators with their own time in the
-first run, and what was compiled; for an app's models, also whether the outputs match the traced
-ones. It writes no trace, and nothing into dist/. The exit code is 1 if a model does not run, or if
-its outputs differ from the traced ones."""
+first run, what was compiled, and about how large a library would be: the app's, or one of this
+model alone; for an app's models, also whether the outputs match the traced ones. It writes no
+trace, and nothing into dist/. The exit code is 1 if a model does not run, or if its outputs differ
+from the traced ones."""
 EXAMPLE = """\
 ./orchestrate run new.ptl
 ./orchestrate run new.ptl --input image.npy --repeat 30
@@ -96,6 +97,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 repeat=arguments.repeat,
                 jobs=arguments.jobs or here.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
+                estimate=True,
             )
             reports.append(report_of(ran))
             if not arguments.json:
@@ -186,4 +188,7 @@ def report_of(ran: RanModel) -> RunReport:
         result=ran.result,
         verdict=ran.verdict,
         growth=ran.growth,
+        library=None
+        if ran.estimate is None
+        else EstimatedLibrary(ran.estimate.abi, ran.estimate.bytes, ran.estimate.of_app),
     )

@@ -31,6 +31,7 @@ class FitRow:
 
     package   as it was named
     added_bytes  about what all that lacks would add; None where that is not known
+    estimated_bytes  about what the library would have with it
     ran       how the model ran in it; None where it did not, and `not_run` says why
     """
 
@@ -44,6 +45,7 @@ class FitRow:
     lacks: tuple[Lack, ...] = ()
     unknown: tuple[Lack, ...] = ()
     added_bytes: int | None = None
+    estimated_bytes: int | None = None
     ran: VerifyResult | None = None
     not_run: str = ""
     error: OrchestratorError | None = None
@@ -103,6 +105,7 @@ def _row_json(row: FitRow) -> dict[str, Any]:
         "lacks": [_lack_json(one) for one in row.lacks],
         "unknown": [_lack_json(one) for one in row.unknown],
         "added_bytes": row.added_bytes,
+        "estimated_bytes": row.estimated_bytes,
         "runs": None if row.ran is None else row.ran.runs,
         "failures": [] if row.ran is None else [str(one) for one in row.ran.failures],
         "not_run": row.not_run,
@@ -146,7 +149,9 @@ def _lines(row: FitRow) -> Iterator[str]:
         if len(some) > _SHOWN:
             yield f"  {word} {len(some) - _SHOWN} more"
     if row.added_bytes is not None and row.verdict == "does not fit":
-        yield f"  with all of it the library would be about {human_bytes(row.added_bytes)} larger"
+        whole = "" if row.estimated_bytes is None else f", {human_bytes(row.estimated_bytes)}"
+        larger = human_bytes(row.added_bytes)
+        yield f"  with all of it the library would be about {larger} larger{whole}"
 
 
 def _lack_line(lack: Lack) -> str:

@@ -50,12 +50,23 @@ class MadeLibrary:
 
 
 @dataclass(frozen=True)
+class EstimatedLibrary:
+    """Size of a library that was not built. of_app: the app's, by its traces; else one of the model
+    alone."""
+
+    abi: str
+    bytes: int
+    of_app: bool
+
+
+@dataclass(frozen=True)
 class RunReport:
     """One model's runs.
 
     result         the model runner's (native/driver/driver.h)
     timed          the library that its times are of; None where nobody asked for times
     growth         of its app's library; None for a model of no app, and for an app without traces
+    library        estimated; None where nobody asked
     """
 
     model: str
@@ -69,6 +80,7 @@ class RunReport:
     verdict: VerifyResult | None
     growth: Growth | None
     timed: MadeLibrary | None = None
+    library: EstimatedLibrary | None = None
 
     def text(self, table: bool = True) -> str:
         """For people; ends with a newline. table: with the operators that ran."""
@@ -101,6 +113,10 @@ class RunReport:
             yield from self._operators()
         if self.verdict is not None:
             yield f"  {compared(self.verdict)}"
+        if self.library is not None:
+            whose = "the app's library" if self.library.of_app else "a library of this model alone"
+            size = human_bytes(self.library.bytes)
+            yield f"  {whose} for {self.library.abi} would have about {size}"
         if self.growth is not None and self.growth != Growth():
             yield f"  not in the app's traces: {_grown(self.growth)}"
 
@@ -146,6 +162,13 @@ class RunReport:
             "operators": self.result.get("operators") or {},
             "as_recorded": None if self.verdict is None else self.verdict.status,
             "growth": None if self.growth is None else _growth_value(self.growth),
+            "library": None
+            if self.library is None
+            else {
+                "abi": self.library.abi,
+                "estimated_bytes": self.library.bytes,
+                "of_app": self.library.of_app,
+            },
         }
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.pytorch.dialect import Dialect
@@ -25,15 +26,18 @@ from orchestrator.select.backends import (
     tensor_kinds,
 )
 from orchestrator.select.closure import Registry, registry
-from orchestrator.select.needs import added_bytes, needed
-from orchestrator.select.policy import static_selection, traced_selection
-from orchestrator.select.tag_code import size_of_tag
+from orchestrator.select.needs import Needed, added_bytes, needed
+from orchestrator.select.policy import select, static_selection, traced_selection
+from orchestrator.select.tag_code import Switched, UnselectedDtypes, size_of_tag
 from orchestrator.values.fits import Judgement, Lack, Need
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
 from orchestrator.values.trace import Trace
 
 _MODEL = "the model"
+_WHO = frozenset({_MODEL})
+# What a model without a trace computes in, most probably.
+_USUAL = "Float"
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,66 @@ class KnownRuntime:
             more=sorted(more),
         )
 
+    def grown(
+        self,
+        more: Collection[OperatorName],
+        dtypes: Mapping[str, Collection[str]],
+        offer: Offer,
+        roots: Collection[OperatorName],
+        trace: Trace | None,
+    ) -> tuple[tuple[int, Switched], tuple[int, Switched]]:
+        """Bytes of the index that a library needs, and of these the code for dtypes; before and
+        after it gets more operators and dtypes. roots, trace: of the model that needs them.
+
+        With a trace of this runtime, a library has what a build selects by it, also for operators
+        that no input ran. Without one nobody knows the dtypes of a new switch: it counts with one.
+        """
+        own, wanted = offer.roots or offer.operators, Selection()
+        every = own | {*roots}
+        if trace is not None and trace.identity.runtime != offer.tree:
+            trace = None
+        if trace is not None:
+            wanted = select(self.index, self.kernels(offer.backends, every), [trace], "guarded")
+        more = {*more, *wanted.operators}
+        dtypes = {
+            tag: {*dtypes.get(tag, ()), *wanted.kernel_dtypes.get(tag, ())}
+            for tag in (*dtypes, *wanted.kernel_dtypes)
+        }
+        before = self._needed(offer, own, offer.operators)
+        after = self._needed(offer, every, offer.operators | more)
+        new = (self.index.kernel_tags[node] for node in after.switches - before.switches)
+        usual = {} if trace else dict.fromkeys(chain.from_iterable(new), (_USUAL,))
+        hot = frozenset(trace.hot_tags if trace else ())
+        units = {n for n, unit in enumerate(self.index.units) if not hot.isdisjoint(unit.tags)}
+        code = partial(self._switched, units)
+        return (
+            (before.bytes, code(before.switches, offer.kernel_dtypes)),
+            (after.bytes, code(after.switches, {**usual, **dtypes})),
+        )
+
+    def _needed(
+        self, offer: Offer, roots: Collection[OperatorName], operators: Collection[OperatorName]
+    ) -> Needed:
+        return needed(
+            self.index,
+            self.kernels(offer.backends, roots),
+            entry=self.entry,
+            operators=sorted(operators),
+            units=self._always,
+            cut=self._cut(roots),
+            follow_calls=False,
+        )
+
+    def _switched(
+        self, hot: set[int], switches: frozenset[int], dtypes: Mapping[str, Collection[str]]
+    ) -> Switched:
+        selected = {tag: dict.fromkeys(of, _WHO) for tag, of in dtypes.items()}
+        return self._dtypes.switched(switches, Selection(kernel_dtypes=selected), hot)
+
+    @cached_property
+    def _dtypes(self) -> UnselectedDtypes:
+        return UnselectedDtypes(self.index)
+
     def callers(
         self, lack: Lack, roots: Collection[OperatorName], offer: Offer
     ) -> tuple[OperatorName, ...]:
@@ -170,15 +234,7 @@ class KnownRuntime:
         """At most how many bytes the code of a kernel tag has in a library."""
         key = (offer.backends, offer.operators)
         if key not in self._units:
-            self._units[key] = needed(
-                self.index,
-                self.kernels(offer.backends, roots),
-                entry=self.entry,
-                operators=sorted(offer.operators),
-                units=self._always,
-                cut=self._cut(roots),
-                follow_calls=False,
-            ).units
+            self._units[key] = self._needed(offer, roots, offer.operators).units
         return sum(
             self._size_of_tag(tag, number)
             for number in sorted(self._units[key])

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from orchestrator.select.tag_code import Switched
+
 # Bytes of a library without operators, and those for each byte by the index.
 _BASE: Final = 487_186
 _PLAIN: Final = 0.548
@@ -39,14 +41,29 @@ class Code:
     library: int
 
 
+def code_of(needed: int, switched: Switched, library: int) -> Code:
+    """The kinds of code of a library that needs `needed` bytes of the index, all dtypes included,
+    and `library` bytes of kernel libraries."""
+    return Code(
+        plain=needed - switched.bytes,
+        switched=switched.selected - switched.hot,
+        hot=switched.hot,
+        library=library,
+    )
+
+
 def estimated_bytes(code: Code, scale: float, more: int, *, lto: bool, extensible: bool) -> int:
     """Bytes of the stripped library. scale, more: its platform's, against x86-64 Linux."""
-    size = (
-        _BASE
-        + _PLAIN * code.plain
-        + _SWITCHED * code.switched
-        + _HOT * code.hot
-        + _LIBRARY * code.library
-    )
-    size = scale * size + more + extensible * _EXTENSIBLE
+    size = scale * (_BASE + _weighed(code)) + more + extensible * _EXTENSIBLE
     return round(size * _OPTIMISED_AS_WHOLE if lto else size)
+
+
+def grown_bytes(before: Code, after: Code, scale: float) -> int:
+    """Bytes by which a stripped library grows with more code. scale: its platform's."""
+    return round(scale * (_weighed(after) - _weighed(before)))
+
+
+def _weighed(code: Code) -> float:
+    return (
+        _PLAIN * code.plain + _SWITCHED * code.switched + _HOT * code.hot + _LIBRARY * code.library
+    )

@@ -71,6 +71,9 @@ def test_a_file_is_run_and_timed(root: Path) -> None:
     assert found["runs"][0]["microseconds"] >= found["runs"][0]["microseconds_min"] > 0
     assert found["operators"]["aten::_convolution"]["calls"] == 50
     assert found["growth"] is None
+    # it has the dtypes of its shard, which are more than the app's
+    assert not found["library"]["of_app"]
+    assert 1_300_000 < found["library"]["estimated_bytes"] < 1_600_000
 
 
 def test_an_app_is_timed_in_what_its_build_made(root: Path) -> None:
@@ -136,6 +139,12 @@ def test_a_known_kernel_in_a_new_dtype_is_what_the_library_would_grow_by(tmp_pat
     good(orchestrator("trace", "//apps/toy", cwd=root))
     found = model(orchestrator("run", "//apps/toy", "--json", cwd=root))
     assert found["growth"] == {"operators": [], "kernel_dtypes": [], "bytes": 0}
+    (planned,) = json.loads(good(orchestrator("plan", "//apps/toy", "--json", cwd=root)))[
+        "variants"
+    ]
+    size = planned["estimated_bytes"]
+    whole = {"abi": "linux-x86_64", "estimated_bytes": size, "of_app": True}
+    assert found["library"] == whole
 
     lock = parse_lock((root / "apps/toy/traces/relu.yaml").read_text(), "lock")
     ones = struct.pack("<3d", 1, 1, 1)
@@ -150,6 +159,7 @@ def test_a_known_kernel_in_a_new_dtype_is_what_the_library_would_grow_by(tmp_pat
     assert "clamp_min_scalar_cpu" in new
     assert 0 < ran["growth"]["bytes"] < 100_000
     text = good(orchestrator("run", "//apps/toy", "--input", str(calls), cwd=root))
+    assert text.splitlines()[-2].startswith("  a library of this model alone for linux-x86_64 ")
     assert "clamp_min_scalar_cpu for Double" in text.splitlines()[-1]
     assert text.splitlines()[-1].startswith("  not in the app's traces: ")
 

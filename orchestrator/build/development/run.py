@@ -26,7 +26,7 @@ from orchestrator.build.development.shard_contents import (
 )
 from orchestrator.build.development.shard_files import in_use
 from orchestrator.build.development.subject import Subject, readable_lock
-from orchestrator.build.development.timed import Seen, TimedLibrary, timed_library
+from orchestrator.build.development.timed import Seen, TimedLibrary, estimate_of, timed_library
 from orchestrator.build.executing.execute import View
 from orchestrator.build.planning.variants import scales
 from orchestrator.build.workshop.invocation import Invocation, parts_chosen
@@ -86,13 +86,24 @@ class Timed:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """About how large a library for this machine's ABI would be. of_app: the app's, by the locks of
+    all of its models; else one of this model alone."""
+
+    abi: str
+    bytes: int
+    of_app: bool
+
+
+@dataclass(frozen=True)
 class RanModel:
     """A model that ran.
 
-    result   the runner's
-    verdict  against the recorded runs, where its lock has them and the inputs are its own
-    timed    the library in which it ran for its time, where that was asked for
-    growth   of its app's library; None for a model of no app, and for an app without traces
+    result    the runner's
+    verdict   against the recorded runs, where its lock has them and the inputs are its own
+    timed     the library in which it ran for its time, where that was asked for
+    growth    of its app's library; None for a model of no app, and for an app without traces
+    estimate  None where it was not asked for
     """
 
     subject: Subject
@@ -103,6 +114,7 @@ class RanModel:
     verdict: VerifyResult | None
     timed: Timed | None = None
     growth: Growth | None = None
+    estimate: Estimate | None = None
 
 
 def run_in_development(
@@ -114,12 +126,14 @@ def run_in_development(
     jobs: int | None,
     view: View,
     with_arguments: bool = False,
+    estimate: bool = False,
 ) -> RanModel:
     """Run a model, and compile what it needs until nothing is missing.
 
     repeat: how often its first input is run for its time, in a library as a build would deliver it
     (`build/development/timed.py`); None: not at all. with_arguments: whether the result has the
-    inputs.
+    inputs. estimate: whether the size of that library is told, for which a model without a trace
+    runs once more.
     Raises NoDevelopmentLibraryError, RunFailedError, and what `require_accepted`, planning,
     compiling and linking raise.
     """
@@ -156,10 +170,13 @@ def run_in_development(
     # its folder is the next one's, too; and nothing else of this workspace runs beside the model
     with _alone(here):
         remember(here, runtime, subject, operators, wide)
-        if repeat is not None:
+        needs = None
+        if repeat is not None or estimate:
             # the base has all dtypes of its own kernels, so none of those was missing
             ran = wide_tags(result.get("kernel_tags") or {})
             needs = _seen(here, runtime, subject, base, attempts[-1].shard, wide | ran)
+        if repeat is not None:
+            assert needs is not None
             timed, times = _time(here, runtime, subject, needs, repeat, jobs, view)
             result = {**result, "runs": _with_times(result["runs"], times)}
     return RanModel(
@@ -171,7 +188,14 @@ def run_in_development(
         _verdict(here, subject, seen),
         timed,
         None if subject.app is None else _growth(runtime, subject, subject.app, result),
+        _estimate(here, runtime, subject, needs) if estimate and needs is not None else None,
     )
+
+
+def _estimate(here: Invocation, runtime: Runtime, subject: Subject, needs: Seen) -> Estimate | None:
+    size = estimate_of(here, runtime, subject.app, needs)
+    of_app = subject.app is not None and bool(needs.traces)
+    return None if size is None else Estimate(here.toolchains.host, size, of_app)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.executing.execute import View, execute_linked
+from orchestrator.build.planning.estimate import estimated_library, switched_code
 from orchestrator.build.planning.links import variant_links
 from orchestrator.build.planning.plan import variant_requests
 from orchestrator.build.planning.variants import VariantRequest, hot_units, plan_all
@@ -16,6 +17,7 @@ from orchestrator.load.declared import App
 from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
 from orchestrator.select.backends import upgraded
 from orchestrator.select.closure import Registry
+from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.labels import VariantLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.selection import Selection
@@ -89,6 +91,18 @@ def timed_library(
         made.units,
         made.compiled,
     )
+
+
+def estimate_of(here: Invocation, runtime: Runtime, app: App | None, seen: Seen) -> int | None:
+    """Estimate the size of that library, as `plan` does, without building it.
+
+    Raises what planning raises.
+    """
+    prepared = here.prepare(runtime, [here.toolchains.host])
+    request = _request(here, prepared, app, seen)
+    (objects,) = plan_all(prepared, {NAME: request}, generate=False).values()
+    switched = switched_code(runtime, UnselectedDtypes(runtime.index), objects)
+    return estimated_library(objects, switched, prepared.config(request.abi))
 
 
 def _request(here: Invocation, prepared: Prepared, app: App | None, seen: Seen) -> VariantRequest:

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from orchestrator.build.planning.estimate import estimated_library, switched_code
 from orchestrator.build.planning.links import VariantLinks, links_of, runner_compiles
 from orchestrator.build.planning.variants import VariantRequest, hot_units, plan_all
 from orchestrator.build.workshop.invocation import Invocation, Prepared, parts_chosen
@@ -18,11 +19,9 @@ from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
-from orchestrator.platforms import PLATFORMS
 from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport, plan_report
 from orchestrator.select.policy import select, with_addon_dtypes, with_extra
 from orchestrator.select.tag_code import Switched, UnselectedDtypes
-from orchestrator.size.estimate import Code, estimated_bytes
 from orchestrator.values.action import Compile, precompiled_headers
 from orchestrator.values.config.toolchain import ToolchainConfig
 from orchestrator.values.labels import VariantLabel
@@ -207,8 +206,7 @@ def _planned_on(
             spec, needed = objects.plan.spec, objects.plan.needed
             key = (needed.switches, spec.hot)
             if key not in found:
-                hot = {n for n, unit in enumerate(runtime.index.units) if unit.path in spec.hot}
-                found[key] = dtypes.switched(needed.switches, objects.plan.selection, hot)
+                found[key] = switched_code(runtime, dtypes, objects)
             runner = (spec.common, app.config.memory is not None)
             if runner not in runners:
                 runners[runner] = runner_compiles(prepared, spec, memory=runner[1])
@@ -216,7 +214,7 @@ def _planned_on(
                 app=name,
                 abi=spec.abi,
                 objects=every.numbers((*objects.compiles, *runners[runner])),
-                estimated_bytes=_estimated(objects, found[key], prepared.config(spec.abi)),
+                estimated_bytes=estimated_library(objects, found[key], prepared.config(spec.abi)),
                 generated=_is_generated(here, objects),
                 budget_bytes=_total_budget(app, spec.abi),
                 cpu_levels=spec.levels,
@@ -245,25 +243,6 @@ def compiles_of(variant: Variant) -> tuple[Compile, ...]:
 def _is_generated(here: Invocation, objects: VariantObjects) -> bool:
     return all(
         Path(here.runtimes.fill(action.source)).is_file() for action in objects.registrations
-    )
-
-
-def _estimated(
-    objects: VariantObjects, switched: Switched, toolchain: ToolchainConfig
-) -> int | None:
-    """Bytes of the library that apps link; None for a processor for which none was measured."""
-    relative = PLATFORMS[toolchain.system].sizes.get(toolchain.processor)
-    if relative is None:
-        return None
-    spec = objects.plan.spec
-    code = Code(
-        plain=objects.plan.needed.bytes - switched.bytes,
-        switched=switched.selected - switched.hot,
-        hot=switched.hot,
-        library=objects.library_bytes,
-    )
-    return estimated_bytes(
-        code, relative.scale, relative.more, lto=spec.lto, extensible=spec.extensible
     )
 
 

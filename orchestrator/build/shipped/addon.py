@@ -45,7 +45,7 @@ from orchestrator.build.shipped.addon_models import (
     require_all_here,
     settled,
 )
-from orchestrator.build.shipped.fits import Held, hold
+from orchestrator.build.shipped.fits import Held, grown_by, hold
 from orchestrator.build.workshop.invocation import Invocation, Prepared
 from orchestrator.build.workshop.programs import loadable
 from orchestrator.build.workshop.runtime import Runtime
@@ -60,6 +60,7 @@ from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
+from orchestrator.report.table import human_bytes
 from orchestrator.select.backends import tensor_kinds, upgraded
 from orchestrator.select.fits import KnownRuntime
 from orchestrator.select.policy import select
@@ -76,6 +77,9 @@ from orchestrator.verify.verdict import RunnerResult, require_verified
 
 _WHO: Final = frozenset({"the library"})
 _ADDABLE: Final = frozenset({"operator", "kernel tag"})
+# An add-on without operators, and what registers one (0059, 0088).
+_EMPTY: Final = 18_000
+_REGISTERED: Final = 2_500
 _SHIP_AGAIN: Final = "build the app with the model, and ship it again"
 
 
@@ -408,9 +412,27 @@ class _Making:
         )
         part = AddonPart(operators, needs, wanted.operators, once)
         objects = self._objects(spec, wanted, part, own, prepared)
+        about = self._estimate(len(operators))
+        if about is not None:
+            here.log(f"an add-on of about {human_bytes(about)}: {len(operators)} operators")
         compiled = len(compile_objects(here, objects, jobs, view))
         linked = self._link(objects)
         return self._deliver(linked, operators, objects.compiles, compiled)
+
+    def _estimate(self, operators: int) -> int | None:
+        """About how large the add-on will be: what the library would grow by, and what every
+        add-on has."""
+        held = self.held
+        assert held.runtime is not None
+        grown = grown_by(
+            self.base.one.manifest,
+            held.offer,
+            (*held.judged.lacks, *held.judged.unknown),
+            held.runtime,
+            held.roots,
+            held.trace,
+        )
+        return None if grown is None else _EMPTY + _REGISTERED * operators + grown
 
     def _only_called(self) -> frozenset[OperatorName]:
         """The operators that the model names, and that have kernels in the library but no

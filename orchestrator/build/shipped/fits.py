@@ -7,7 +7,7 @@ here only if it was built in this workspace, or if the caller asks for it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +22,7 @@ from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.programs import loadable
 from orchestrator.build.workshop.runtime_index import whole_index
 from orchestrator.canonical.lock import canonical_path
+from orchestrator.deliver.manifest import Manifest
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.index.model import IndexUnreadableError
@@ -41,11 +42,13 @@ from orchestrator.models.listing import read_listings
 from orchestrator.models.source_lines import operator_places
 from orchestrator.packagers.contents import Packaged, read_packages, take_library
 from orchestrator.plan.planner import entry_nodes
+from orchestrator.platforms import PLATFORMS
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.report.fits import FitRow, FitsReport
 from orchestrator.select.backends import upgraded
 from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
+from orchestrator.size.estimate import code_of, grown_bytes
 from orchestrator.system.limits import usable_cores
 from orchestrator.system.reading import file_sha256, read_text
 from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
@@ -312,9 +315,11 @@ class _Fitting:
             return replace(row, verdict="proven", reason=_how(ran, self.known), ran=ran)
         if ran is not None:
             row = replace(row, verdict="does not fit", reason="it ran there, and failed", ran=ran)
-        return self._explained(replace(row, not_run=not_run), judged, offer)
+        return self._explained(replace(row, not_run=not_run), judged, offer, manifest)
 
-    def _explained(self, row: FitRow, judged: Judgement, offer: Offer) -> FitRow:
+    def _explained(
+        self, row: FitRow, judged: Judgement, offer: Offer, manifest: Manifest
+    ) -> FitRow:
         """With who asks for what lacks, where, and how large it is."""
         if not judged.lacks and not judged.unknown:
             return row
@@ -323,12 +328,22 @@ class _Fitting:
         unknown = tuple(self._with_places(one, offer, runtime) for one in judged.unknown)
         total = None
         if runtime is not None and judged.lacks:
-            sizes, total = added(self._facts_for(offer), offer, judged.lacks, runtime)
+            facts = self._facts_for(offer)
+            sizes, bound = added(facts, offer, judged.lacks, runtime)
             lacks = tuple(
                 replace(one, bytes=sizes[lack][0], at_most=sizes[lack][1]) if lack in sizes else one
                 for one, lack in zip(lacks, judged.lacks, strict=True)
             )
-        return replace(row, lacks=lacks, unknown=unknown, added_bytes=total)
+            if bound is not None:
+                every = (*judged.lacks, *judged.unknown)
+                total = grown_by(manifest, offer, every, runtime, facts.roots, facts.trace)
+        return replace(
+            row,
+            lacks=lacks,
+            unknown=unknown,
+            added_bytes=total,
+            estimated_bytes=None if total is None else _with_more(manifest, total),
+        )
 
     def _with_places(self, lack: Lack, offer: Offer, runtime: KnownRuntime | None) -> Lack:
         if lack.kind not in ("operator", "kernel tag"):
@@ -528,6 +543,40 @@ def _how(ran: VerifyResult, known: _Known) -> str:
     runs = "once" if ran.runs == 1 else f"{ran.runs} times"
     compared = "with the recorded outputs" if known.app and known.trace else "without an error"
     return f"it ran there {runs}, {compared}"
+
+
+def grown_by(
+    manifest: Manifest,
+    offer: Offer,
+    lacks: Collection[Lack],
+    runtime: KnownRuntime,
+    roots: Collection[OperatorName],
+    trace: Trace | None,
+) -> int | None:
+    """Estimate by how many bytes a library grows with what it lacks for a model, as `plan` does;
+    None for a processor for which no library was measured. roots, trace: the model's."""
+    relative = PLATFORMS[manifest.system].sizes.get(manifest.processor)
+    if relative is None:
+        return None
+    dtypes = {tag: set(of) for tag, of in offer.kernel_dtypes.items()}
+    for one in lacks:
+        if one.kind == "kernel tag":
+            dtypes.setdefault(one.name, set()).update(one.dtypes)
+    before, after = runtime.grown(
+        {OperatorName(one.name) for one in lacks if one.kind == "operator"} & runtime.operators,
+        dtypes,
+        offer,
+        roots,
+        trace,
+    )
+    return grown_bytes(code_of(*before, 0), code_of(*after, 0), relative.scale)
+
+
+def _with_more(manifest: Manifest, more: int) -> int | None:
+    """Bytes of a library that grows; None of a static one, of which apps link a part."""
+    if manifest.library.is_static:
+        return None
+    return manifest.files[manifest.library.file].bytes + more
 
 
 def _offer(one: Packaged) -> Offer:

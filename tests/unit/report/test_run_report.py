@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_output_schemas import faults
 
-from orchestrator.report.run import MadeLibrary, MadeShard, RunReport, shown_value
+from orchestrator.report.run import EstimatedLibrary, MadeLibrary, MadeShard, RunReport, shown_value
 from orchestrator.values.growth import Growth, NewDtypes
 from orchestrator.verify.verdict import Failure, VerifyResult
 
@@ -97,6 +97,22 @@ def test_times_are_of_a_library_as_it_is_delivered() -> None:
     assert lines[5] == "  timed in a library as delivered: 294 units, 2 compiled in 3.1 s"
     lines = report(timed=MadeLibrary(294, (), 1.0)).text().splitlines()
     assert lines[5] == "  timed in a library as delivered: 294 units, 0 compiled in 1.0 s"
+
+
+def test_about_how_large_a_library_would_be() -> None:
+    lines = report(library=EstimatedLibrary("linux-x86_64", 1_380_000, True)).text().splitlines()
+    assert lines[-2] == "  the app's library for linux-x86_64 would have about 1.38 MB"
+    alone = report(library=EstimatedLibrary("linux-x86_64", 1_380_000, False), growth=None)
+    assert alone.text().splitlines()[-1] == (
+        "  a library of this model alone for linux-x86_64 would have about 1.38 MB"
+    )
+    value = alone.to_value()
+    assert faults("run", json.dumps({"format": 1, "models": [value]})) == []
+    assert value["library"] == {
+        "abi": "linux-x86_64",
+        "estimated_bytes": 1_380_000,
+        "of_app": False,
+    }
 
 
 def test_what_differs_is_told() -> None:

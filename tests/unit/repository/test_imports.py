@@ -86,7 +86,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "build.workshop",
         *("binary", "canonical", "codegen", "compilers", "deliver", "index", "load"),
         *("models", "packagers", "plan", "platforms", "pytorch", "report", "select"),
-        *("trace", "values", "verify"),
+        *("size", "trace", "values", "verify"),
     },
     "build.authoring": {
         *("build.tracing", "build.workshop"),

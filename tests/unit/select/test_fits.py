@@ -14,6 +14,8 @@ from variants import every_operator
 from orchestrator.plan.variant import VariantPlan
 from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
 from orchestrator.select.policy import static_selection
+from orchestrator.select.tag_code import UnselectedDtypes
+from orchestrator.size.estimate import Code, code_of, grown_bytes
 from orchestrator.values.fits import Judgement, Lack
 from orchestrator.values.operators import OperatorName as Op
 from orchestrator.values.trace import Trace
@@ -147,6 +149,31 @@ def test_what_an_operator_adds_is_estimated() -> None:
     assert sizes[found.lacks[0]] == (total, False)
     assert total is not None
     assert abs(total - bigger) < 0.02 * bigger + 2000
+
+
+def code_in(plan: VariantPlan) -> Code:
+    """What `plan` estimates a library from."""
+    needed = plan.needed
+    switched = UnselectedDtypes(shipped()).switched(needed.switches, plan.selection)
+    return code_of(needed.bytes, switched, 0)
+
+
+@pytest.mark.parametrize("app", ["keyboard", "listener", "scanner"])
+def test_what_a_library_grows_by_is_estimated_as_plans_are(app: str) -> None:
+    (camera,), traces = TRACES["camera"], TRACES[app]
+    before, after = plan_of([camera]), plan_with(plan_of([camera]), traces[0])
+    offer, model = offer_of(before), model_facts(traces[0])
+    found = judged(model, offer)
+    lacks = (*found.lacks, *found.unknown)
+    dtypes = {tag: {*of} for tag, of in offer.kernel_dtypes.items()}
+    for one in lacks:
+        if one.kind == "kernel tag":
+            dtypes.setdefault(one.name, set()).update(one.dtypes)
+    more = {Op(one.name) for one in lacks if one.kind == "operator"}
+    trace = replace(traces[0], hot_tags=())
+    was, will = runtime().grown(more, dtypes, offer, model.roots, trace)
+    size = grown_bytes(code_of(*was, 0), code_of(*will, 0), 1.0)
+    assert size == pytest.approx(grown_bytes(code_in(before), code_in(after), 1.0), rel=0.02)
 
 
 def test_an_operator_that_the_runtime_does_not_have_cannot_be_added() -> None:

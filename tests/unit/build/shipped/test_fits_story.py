@@ -121,6 +121,9 @@ def test_what_lacks_is_told_with_what_it_adds(
     called = [one for one in row["lacks"] if one["needed"] == "called" and one["asked_by"]]
     assert called
     assert row["added_bytes"] > named["bytes"]
+    manifest = json.loads((packages / "toy/manifest.json").read_text())
+    library = manifest["files"][manifest["library"]["file"]]["bytes"]
+    assert row["estimated_bytes"] == library + row["added_bytes"]
 
 
 def test_the_lines_of_the_models_source_are_told(
