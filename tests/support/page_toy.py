@@ -7,6 +7,7 @@ from orchestrator.report.page.document import page
 from orchestrator.report.page.history import Recorded
 from orchestrator.size.attribution import Asked, Attribution, Share
 
+DTYPES = ("", "Float", "several", "Long", "Half", "Bool", *(f"Dtype{n}" for n in range(12)))
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&amp;`</td>"
 
 
@@ -19,6 +20,7 @@ def library(app: str, abi: str, units: int = 60, operators: int = 20) -> Attribu
             f"aten/src/ATen/native/{HOSTILE if number == 1 else 'Unit'}{number}.cpp",
             "code",
             100 + 10 * number,
+            DTYPES[number % len(DTYPES)],
         )
         for number in range(units)
     ]
