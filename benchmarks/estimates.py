@@ -57,6 +57,8 @@ def compared(workspace: Path, tuned: Sequence[str]) -> list[dict[str, Any]]:
         {
             "app": one["app"],
             "abi": one["abi"],
+            "runtime": sizes[one["app"], one["abi"]].made["runtime"],
+            "models": len(_manifest(workspace, one)["models"]),
             "bytes": sizes[one["app"], one["abi"]].size,
             "estimated": one["estimated_bytes"],
             "tuned": "*" in tuned or one["app"] in tuned,
@@ -65,6 +67,12 @@ def compared(workspace: Path, tuned: Sequence[str]) -> list[dict[str, Any]]:
         for one in plan
         if (one["app"], one["abi"]) in sizes and one["estimated_bytes"] is not None
     ]
+
+
+def _manifest(workspace: Path, one: Mapping[str, Any]) -> dict[str, Any]:
+    path = workspace / "dist" / one["app"] / one["abi"] / "manifest.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -84,16 +92,26 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "What `plan` estimates before a build, and the libraries as delivered. Rewritten by"
         " `benchmarks/estimates.py`.\n",
         f"- libraries whose apps the weights were fitted to: {_worst(rows, others)}",
-        f"- libraries of other apps: {_worst(others, ())}\n",
-        "| app | ABI | library | estimated | off | fitted to |",
-        "|---|---|---:|---:|---:|---|",
+        f"- libraries of other apps: {_worst(others, ())}",
+        *(f"  - {kind}: {_worst(of, ())}" for kind, of in _kinds(others).items()),
+        "",
+        "| app | models | runtime | ABI | library | estimated | off | fitted to |",
+        "|---|---:|---|---|---:|---:|---:|---|",
     ]
     lines += [
-        f"| {row['app']} | {row['abi']} | {row['bytes']:,} | {row['estimated']:,} |"
-        f" {off(row):+.1f} % | {'yes' if row['tuned'] else 'no'} |"
+        f"| {row['app']} | {row['models']} | {row['runtime']} | {row['abi']} | {row['bytes']:,} |"
+        f" {row['estimated']:,} | {off(row):+.1f} % | {'yes' if row['tuned'] else 'no'} |"
         for row in sorted(rows, key=lambda row: -abs(off(row)))
     ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _kinds(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of each runtime and ABI."""
+    found = dict[str, list[Mapping[str, Any]]]()
+    for row in sorted(rows, key=lambda row: (row["runtime"], row["abi"])):
+        found.setdefault(f"{row['runtime']} for {row['abi']}", []).append(row)
+    return found
 
 
 def _worst(rows: Iterable[Mapping[str, Any]], without: Sequence[Mapping[str, Any]]) -> str:
