@@ -15,7 +15,7 @@ from typing import Final
 from orchestrator.select.tag_code import Switched
 
 # Bytes of a library without operators, and those for each byte by the index.
-_BASE: Final = 487_186
+_BASE: Final = 498_178
 _PLAIN: Final = 0.548
 _SWITCHED: Final = 1.060
 _HOT: Final = 2.232
