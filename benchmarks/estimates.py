@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.build.explaining.kept_sizes import sizes_in
+from orchestrator.values.labels import VariantLabel
 
 HERE: Final = Path(__file__).parent
 _RECORD: Final = HERE / "estimates.json"
@@ -45,14 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def compared(workspace: Path, tuned: Sequence[str]) -> list[dict[str, Any]]:
     """A row for each library that is there."""
+    sizes = sizes_in(workspace / "dist")
+    labels = sorted(str(VariantLabel(*one)) for one in sizes)
+    words = ["plan", *labels, "--json", "--quiet", "--workspace", str(workspace)]
     begun = time.monotonic()
-    words = ["plan", "//...", "--json", "--quiet", "--workspace", str(workspace)]
     ran = subprocess.run(
         [sys.executable, "-m", "orchestrator", *words], capture_output=True, check=True
     )
     seconds = round(time.monotonic() - begun, 1)
     plan = json.loads(ran.stdout)["variants"]
-    sizes = sizes_in(workspace / "dist")
     return [
         {
             "app": one["app"],
@@ -120,7 +122,8 @@ def _worst(rows: Iterable[Mapping[str, Any]], without: Sequence[Mapping[str, Any
         return "none"
     worst = max(chosen, key=lambda row: abs(off(row)))
     label = f"{worst['app']}:{worst['abi']}"
-    return f"{len(chosen)}, at most {abs(off(worst)):.1f} % off ({label})"
+    models = sum({row["app"]: row["models"] for row in chosen}.values())
+    return f"{len(chosen)}, of {models} models, at most {abs(off(worst)):.1f} % off ({label})"
 
 
 if __name__ == "__main__":

@@ -160,6 +160,17 @@ class AddonsData(_Data):
     dtypes: Strings
 
 
+class EstimatesData(_Data):
+    """Bytes by which libraries differ from what weights tell (`size/estimate.py`).
+
+    base      of each library
+    operator  of each operator that it registers
+    """
+
+    base: int
+    operator: int
+
+
 class LayoutsData(_Data):
     """Additional needs of operators for some sizes and layouts of their tensors.
 
@@ -305,4 +316,5 @@ class VersionData(_Data):
     packings: Mapping[str, Strings] = {}
     computed_tags: Mapping[str, Strings]
     work: WorkData
+    estimates: EstimatesData
     all_operators_bytes: Mapping[str, Mapping[Optimize, int]]

@@ -33,15 +33,17 @@ class Code:
     switched  behind switches over dtypes, of the selected cases, but for those in hot units
     hot       the same in hot units
     library   of kernel libraries
+    version   those of the library by which the version of PyTorch differs from these weights
     """
 
     plain: int
     switched: int
     hot: int
     library: int
+    version: int
 
 
-def code_of(needed: int, switched: Switched, library: int) -> Code:
+def code_of(needed: int, switched: Switched, library: int, version: int) -> Code:
     """The kinds of code of a library that needs `needed` bytes of the index, all dtypes included,
     and `library` bytes of kernel libraries."""
     return Code(
@@ -49,6 +51,7 @@ def code_of(needed: int, switched: Switched, library: int) -> Code:
         switched=switched.selected - switched.hot,
         hot=switched.hot,
         library=library,
+        version=version,
     )
 
 
@@ -65,5 +68,9 @@ def grown_bytes(before: Code, after: Code, scale: float) -> int:
 
 def _weighed(code: Code) -> float:
     return (
-        _PLAIN * code.plain + _SWITCHED * code.switched + _HOT * code.hot + _LIBRARY * code.library
+        _PLAIN * code.plain
+        + _SWITCHED * code.switched
+        + _HOT * code.hot
+        + _LIBRARY * code.library
+        + code.version
     )

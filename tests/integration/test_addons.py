@@ -141,6 +141,10 @@ def extended(folder: Path, runtime: str, more: str = "") -> tuple[Path, str]:
     assert " names for add-ons: " in ran.out
     ran = orchestrator("addon", "--for", PACKAGE, PAGES, cwd=root)
     assert ran.code == 0, ran.err
+    told = re.search(r"about ([0-9.]+) kB for 1 operator\n", ran.err)
+    facts = json.loads((root / "dist/camera/addons/linux-x86_64/pages/addon.json").read_text())
+    assert told, ran.err
+    assert 1000 * float(told[1]) == pytest.approx(facts["bytes"], rel=0.15)
     return root, ran.out
 
 

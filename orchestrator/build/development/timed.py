@@ -102,7 +102,7 @@ def estimate_of(here: Invocation, runtime: Runtime, app: App | None, seen: Seen)
     request = _request(here, prepared, app, seen)
     (objects,) = plan_all(prepared, {NAME: request}, generate=False).values()
     switched = switched_code(runtime, UnselectedDtypes(runtime.index), objects)
-    return estimated_library(objects, switched, prepared.config(request.abi))
+    return estimated_library(runtime, objects, switched, prepared.config(request.abi))
 
 
 def _request(here: Invocation, prepared: Prepared, app: App | None, seen: Seen) -> VariantRequest:

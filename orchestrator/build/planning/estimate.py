@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.build.planning.selected import resolved_operators
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.platforms import PLATFORMS
@@ -18,14 +19,16 @@ def switched_code(runtime: Runtime, dtypes: UnselectedDtypes, objects: VariantOb
 
 
 def estimated_library(
-    objects: VariantObjects, switched: Switched, toolchain: ToolchainConfig
+    runtime: Runtime, objects: VariantObjects, switched: Switched, toolchain: ToolchainConfig
 ) -> int | None:
     """Bytes of the library that apps link; None for a processor for which none was measured."""
     relative = PLATFORMS[toolchain.system].sizes.get(toolchain.processor)
     if relative is None:
         return None
-    spec = objects.plan.spec
-    code = code_of(objects.plan.needed.bytes, switched, objects.library_bytes)
+    spec, plan, version = objects.plan.spec, objects.plan, runtime.version.estimates
+    resolved = resolved_operators(runtime, plan.selection, plan.request)
+    own = version.base + version.operator * (len(plan.selection.operators) - len(resolved))
+    code = code_of(plan.needed.bytes, switched, objects.library_bytes, own)
     return estimated_bytes(
         code, relative.scale, relative.more, lto=spec.lto, extensible=spec.extensible
     )

@@ -214,7 +214,9 @@ def _planned_on(
                 app=name,
                 abi=spec.abi,
                 objects=every.numbers((*objects.compiles, *runners[runner])),
-                estimated_bytes=estimated_library(objects, found[key], prepared.config(spec.abi)),
+                estimated_bytes=estimated_library(
+                    runtime, objects, found[key], prepared.config(spec.abi)
+                ),
                 generated=_is_generated(here, objects),
                 budget_bytes=_total_budget(app, spec.abi),
                 cpu_levels=spec.levels,

@@ -50,7 +50,7 @@ def _fields(runtime: Runtime, selection: Selection, request: RegistrationRequest
         "custom_classes": _sorted(selection.custom_classes),
         "build_features": _sorted(selection.build_features),
         "root_operators": _sorted(selection.root_operators),
-        "resolved_operators": _sorted(_resolved(runtime, selection, request)),
+        "resolved_operators": _sorted(resolved_operators(runtime, selection, request)),
         "backends": _sorted({*runtime.backends}),
         **({"left_out_operators": selection.stubs} if selection.stubs else {}),
     }
@@ -60,7 +60,7 @@ def _sorted(names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _resolved(
+def resolved_operators(
     runtime: Runtime, selection: Selection, request: RegistrationRequest
 ) -> tuple[str, ...]:
     """The selected operators that the variant does not register: only code calls them."""

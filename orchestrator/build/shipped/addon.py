@@ -78,7 +78,7 @@ from orchestrator.verify.verdict import RunnerResult, require_verified
 _WHO: Final = frozenset({"the library"})
 _ADDABLE: Final = frozenset({"operator", "kernel tag"})
 # An add-on without operators, and what registers one (0059, 0088).
-_EMPTY: Final = 18_000
+_EMPTY: Final = 16_500
 _REGISTERED: Final = 2_500
 _SHIP_AGAIN: Final = "build the app with the model, and ship it again"
 
@@ -414,7 +414,8 @@ class _Making:
         objects = self._objects(spec, wanted, part, own, prepared)
         about = self._estimate(len(operators))
         if about is not None:
-            here.log(f"an add-on of about {human_bytes(about)}: {len(operators)} operators")
+            plural = "" if len(operators) == 1 else "s"
+            here.log(f"about {human_bytes(about)} for {len(operators)} operator{plural}")
         compiled = len(compile_objects(here, objects, jobs, view))
         linked = self._link(objects)
         return self._deliver(linked, operators, objects.compiles, compiled)

@@ -562,14 +562,11 @@ def grown_by(
     for one in lacks:
         if one.kind == "kernel tag":
             dtypes.setdefault(one.name, set()).update(one.dtypes)
-    before, after = runtime.grown(
-        {OperatorName(one.name) for one in lacks if one.kind == "operator"} & runtime.operators,
-        dtypes,
-        offer,
-        roots,
-        trace,
-    )
-    return grown_bytes(code_of(*before, 0), code_of(*after, 0), relative.scale)
+    new = {OperatorName(one.name) for one in lacks if one.kind == "operator"} & runtime.operators
+    before, after = runtime.grown(new, dtypes, offer, roots, trace)
+    more = runtime.dialect.facts.estimates.operator * len(new & {*roots})
+    grown = grown_bytes(code_of(*before, 0, 0), code_of(*after, 0, more), relative.scale)
+    return max(grown, 0)
 
 
 def _with_more(manifest: Manifest, more: int) -> int | None:

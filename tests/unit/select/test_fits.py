@@ -155,7 +155,7 @@ def code_in(plan: VariantPlan) -> Code:
     """What `plan` estimates a library from."""
     needed = plan.needed
     switched = UnselectedDtypes(shipped()).switched(needed.switches, plan.selection)
-    return code_of(needed.bytes, switched, 0)
+    return code_of(needed.bytes, switched, 0, 0)
 
 
 @pytest.mark.parametrize("app", ["keyboard", "listener", "scanner"])
@@ -172,7 +172,7 @@ def test_what_a_library_grows_by_is_estimated_as_plans_are(app: str) -> None:
     more = {Op(one.name) for one in lacks if one.kind == "operator"}
     trace = replace(traces[0], hot_tags=())
     was, will = runtime().grown(more, dtypes, offer, model.roots, trace)
-    size = grown_bytes(code_of(*was, 0), code_of(*will, 0), 1.0)
+    size = grown_bytes(code_of(*was, 0, 0), code_of(*will, 0, 0), 1.0)
     assert size == pytest.approx(grown_bytes(code_in(before), code_in(after), 1.0), rel=0.02)
 
 

@@ -7,8 +7,8 @@ import pytest
 from orchestrator.platforms import PLATFORMS
 from orchestrator.size.estimate import Code, estimated_bytes
 
-NOTHING = Code(plain=0, switched=0, hot=0, library=0)
-CAMERA = Code(plain=946_885, switched=150_000, hot=10_880, library=63_007)
+NOTHING = Code(plain=0, switched=0, hot=0, library=0, version=0)
+CAMERA = Code(plain=946_885, switched=150_000, hot=10_880, library=63_007, version=0)
 
 
 def estimated(code: Code, scale: float = 1.0, more: int = 0) -> int:
@@ -20,10 +20,10 @@ def test_what_is_compiled_for_speed_takes_more() -> None:
     grown = [
         estimated(code) - base
         for code in (
-            Code(plain=1000, switched=0, hot=0, library=0),
-            Code(plain=0, switched=1000, hot=0, library=0),
-            Code(plain=0, switched=0, hot=1000, library=0),
-            Code(plain=0, switched=0, hot=0, library=1000),
+            Code(plain=1000, switched=0, hot=0, library=0, version=0),
+            Code(plain=0, switched=1000, hot=0, library=0, version=0),
+            Code(plain=0, switched=0, hot=1000, library=0, version=0),
+            Code(plain=0, switched=0, hot=0, library=1000, version=0),
         )
     ]
     assert grown == sorted(grown)
