@@ -1,5 +1,6 @@
 """The library's threads: what a chunk raises in one (`native_threads/raising.cpp`), how they
-compute (`modes.cpp`), and a task of a kernel's that raises (`throwing.cpp`)."""
+compute (`modes.cpp`), a task of a kernel's that raises (`throwing.cpp`), and many callers at once
+under GCC's sanitizers (`loaded.cpp`)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import package_toy as toy
+import pytest
 from zig_tool import zig
 
 HERE = Path(__file__).parent / "native_threads"
@@ -49,3 +51,14 @@ def test_a_task_that_raises_ends_the_process(tmp_path: Path) -> None:
     done = _ran(tmp_path, "throwing")
     assert (done.returncode, done.stdout) == (-signal.SIGABRT, "")
     assert "a task" in done.stderr
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "undefined"])
+def test_many_callers_share_the_threads_in_order(sanitizer: str, tmp_path: Path) -> None:
+    """While the number of threads changes: nothing is read before who writes it is done."""
+    program = tmp_path / "loaded"
+    flags = (*FLAGS, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+    compile_it = ["g++", *flags, *FOLDERS, f"{HERE}/loaded.cpp", "-lpthread", "-o", str(program)]
+    subprocess.run(compile_it, check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 wrong, shared\n", "")
