@@ -34,6 +34,8 @@ from orchestrator.values.action import (
 SOURCES: Final = "sources"
 # The same as an absolute path, for what is run in the folder where Bazel runs actions.
 ABSOLUTE_SOURCES: Final = f"/proc/self/cwd/{SOURCES}"
+# Either makes a folder a workspace: Bazel 9 knows the first alone, old ones the second alone.
+WORKSPACE_MARKS: Final = ("MODULE.bazel", "WORKSPACE")
 _VARIABLE = re.compile(r"\$(\w+)")
 # A source in the user's cache: registrations include each other, and an app's own sources their
 # headers; other texts stand alone.

@@ -21,6 +21,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.execute.bazel import (
     ABSOLUTE_SOURCES,
     SOURCES,
+    WORKSPACE_MARKS,
     BazelTools,
     BazelVariant,
     BazelWorkspace,
@@ -136,7 +137,7 @@ def _moved(text: str, places: Mapping[str, str]) -> str:
 def _write(
     exported: BazelWorkspace, folder: Path, sources: Mapping[str, Path], cache: Path
 ) -> None:
-    """Write it all; `WORKSPACE` last, without which Bazel takes a half-written folder for none."""
+    """Write it all, `WORKSPACE_MARKS` last: Bazel takes a half-written folder for no workspace."""
     if is_ours(folder):
         remove_folder(folder)
     ensure_folder(folder, "export")
@@ -150,7 +151,7 @@ def _write(
             _copy(sources[f"{name}/zig"], below / name / "zig")
     for name in exported.cached:
         _copy(cache / name.removeprefix("cache/"), below / name)
-    for path in sorted(exported.texts, key=lambda path: (path == "WORKSPACE", path)):
+    for path in sorted(exported.texts, key=lambda path: (path in WORKSPACE_MARKS, path)):
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(exported.texts[path], encoding="utf-8")

@@ -11,6 +11,7 @@ from toy_workspace import toy_invocation
 from orchestrator.build.bazel import export
 from orchestrator.build.bazel.export import NotExportedError, export_bazel
 from orchestrator.errors import Place
+from orchestrator.execute.bazel import BazelWorkspace
 from orchestrator.values.labels import VariantLabel
 
 
@@ -67,3 +68,21 @@ def test_zig_is_told_where_the_stub_sysroot_is_in_the_workspace(tmp_path: Path) 
         "crt_dir=/proc/self/cwd/sources/toolchain_android-arm64-v8a\n"
         "msvc_lib_dir=\n"
     )
+
+
+def test_a_folder_that_is_half_written_is_no_workspace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of no Bazel: new ones look for `MODULE.bazel`, old ones for `WORKSPACE`."""
+    names = ("WORKSPACE", "rules/action.bzl", "MODULE.bazel", "apps/toy/BUILD.bazel", ".bazelrc")
+    written = list[str]()
+
+    def write_text(path: Path, *_: object, **__: object) -> None:
+        written.append(path.relative_to(tmp_path / "exported").as_posix())
+
+    exported = BazelWorkspace(dict.fromkeys(names, ""), frozenset(), (), ())
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", write_text)
+        export._write(exported, tmp_path / "exported", {}, tmp_path)
+    assert written[-2:] == ["MODULE.bazel", "WORKSPACE"]
+    assert {*written} >= {*names}
