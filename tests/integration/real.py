@@ -93,8 +93,8 @@ def consumer_environment() -> dict[str, str]:
     return {**zig_environment(), "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
 
 
-def consume(folder: Path, consumer: str, app: str, delivered: Path, *options: str) -> str:
-    """Configure, build and run a CMake consumer of a delivered app, which was moved; its output."""
+def consumer_program(folder: Path, consumer: str, app: str, delivered: Path, *options: str) -> Path:
+    """The program of a CMake consumer of a delivered app, which was moved, configured and built."""
     prefix, build = folder / "moved", folder / "build"
     shutil.copytree(delivered, prefix)
     configure = [CMAKE, "-G", "Ninja", "-S", str(CONSUMERS / consumer)]
@@ -105,6 +105,12 @@ def consume(folder: Path, consumer: str, app: str, delivered: Path, *options: st
         )
         assert done.returncode == 0, done.stdout + done.stderr
     (program,) = (p for p in build.iterdir() if p.is_file() and os.access(p, os.X_OK))
+    return program
+
+
+def consume(folder: Path, consumer: str, app: str, delivered: Path, *options: str) -> str:
+    """What a CMake consumer of a delivered app prints of the app's first model."""
+    program = consumer_program(folder, consumer, app, delivered, *options)
     done = subprocess.run(
         [str(program), str(models_of(app)[0])], capture_output=True, text=True, check=False
     )

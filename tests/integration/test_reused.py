@@ -7,11 +7,13 @@ statistics in a run, each by another way. What PyTorch gives is recorded by the 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from driving import build_verified, call, numbers, tensor, traced_alone
-from real import EACH_RUNTIME
+from real import EACH_RUNTIME, consumer_program
+from rewriting import CASES, crafted
 
 pytestmark = pytest.mark.real
 
@@ -35,3 +37,24 @@ def test_an_attribute_of_the_callers_is_read_in_every_run(workspace: Path) -> No
     x, weight = tensor(*(4 * [1.0]), shape=[1, 4]), tensor(*(12 * [1.0]), shape=[3, 4])
     found = call(workspace, "reused", "forward", x, weight, model="kept")["output"]["list"]
     assert [numbers(one)[0] for one in found] == [4.0, 8.0, 12.0]
+
+
+def test_what_is_rewritten_is_what_is_the_models_own(workspace: Path, tmp_path: Path) -> None:
+    """Of crafted bytecode, by the library itself: it prints the operators that a run calls, those
+    that are rewritten with a star. So a rewrite that no more fires fails as one that fires wrongly.
+    """
+    delivered = workspace / "dist/reused/linux-x86_64"
+    toolchain = delivered / "lib/cmake/reused_libtorch/toolchain.cmake"
+    options = (f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DPROGRAM=rewritten.cpp")
+    program = consumer_program(tmp_path, "cpp_static", "reused", delivered, *options)
+    files = [tmp_path / f"{number}.ptl" for number in range(len(CASES))]
+    for file, case in zip(files, CASES, strict=True):
+        file.write_bytes(crafted(case))
+    argv = [str(program), *map(str, files)]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=True)
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("forward:")]
+    told = {
+        case.name: line.removeprefix("forward: ").replace("aten::", "")
+        for case, line in zip(CASES, lines, strict=True)
+    }
+    assert told == {case.name: case.told for case in CASES}
