@@ -50,9 +50,6 @@ class Event:
         return json.dumps(known, separators=(",", ":")) + "\n"
 
 
-_View = Callable[[Any, int], ProgressSink]
-
-
 @dataclass
 class Events:
     """Collects the events of a build, and writes each as it comes."""

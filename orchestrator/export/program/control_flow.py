@@ -14,7 +14,6 @@ import torch
 from orchestrator.export.program.emission import TENSOR, Emitter, Hook
 from orchestrator.export.refusal import Refused
 
-_OPS = torch.ops.higher_order
 _INT, _BOOL = torch._C.IntType.get(), torch._C.BoolType.get()
 _TENSORS = torch._C.ListType.ofTensors()
 
