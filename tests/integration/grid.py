@@ -46,7 +46,7 @@ thread-pool-size: 20
 @contextmanager
 def grid(folder: Path) -> Iterator[str]:
     """A server over what `folder` holds; gives its address, and ends it."""
-    program = _installed(folder)
+    program = str(installed(folder))
     env = environment_with({"redis-server": REDIS})
     redis, port = free_port(), free_port()
     data = folder / "grid"
@@ -65,7 +65,8 @@ def grid(folder: Path) -> Iterator[str]:
         yield f"grpc://{ANYWHERE}:{port}"
 
 
-def _installed(folder: Path) -> str:
+def installed(folder: Path) -> Path:
+    """BuildGrid's program, in a venv below `folder`."""
     venv = folder / f"venv-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
     done = venv / "installed"
     if not done.exists():
@@ -73,4 +74,4 @@ def _installed(folder: Path) -> str:
         install = [str(venv / "bin/pip"), "install", "--quiet", "--require-hashes", "-r", str(LOCK)]
         subprocess.run(install, check=True, env={**os.environ, "PIP_NO_INPUT": "1"})
         done.touch()
-    return str(venv / "bin/bgd")
+    return venv / "bin/bgd"
