@@ -134,9 +134,9 @@ def _ended(argv: Sequence[str], log: object) -> Iterator[None]:
     try:
         yield
     finally:
-        # a worker's processes end with their namespace
-        process.terminate()
-        process.wait(60)
+        # not asked to end, which `unshare` does not hear: a worker's processes end with it
+        process.kill()
+        process.wait()
 
 
 def _wait_for(path: Path) -> None:
