@@ -47,7 +47,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 
 
 def test_each_kind_of_node(rows: dict[str, dict[str, Any]]) -> None:
-    assert len(rows) == 38
+    assert len(rows) == 39
     assert {name: row["why"] for name, row in rows.items() if "refused" in row} == {}
     assert {name for name, row in rows.items() if row["via"] != "export"} == SCRIPTED
     # the very kernels of torch: nothing differs but the order of sums

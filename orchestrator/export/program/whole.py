@@ -3,7 +3,7 @@
 torch computes the sizes of a recurrent layer's results by running it step by step, and those of
 max_pool1d and affine_grid in C++ that knows numbers alone. Here the sizes are told. `linspace`
 takes a number of steps that is one, so where it is a size, it is computed; so is `istft`, which
-takes all its sizes for numbers.
+takes all its sizes for numbers, and `div` of a size.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 from torch._meta_registrations import pooling_output_shape
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.overrides import TorchFunctionMode
 
 _KEY = torch._C.DispatchKey.CompositeImplicitAutograd
 _ATEN = torch.ops.aten
+# Ways of torch.div to round what is not negative down.
+_DOWN = ("floor", "trunc")
 
 
 def _output(input: Any, state: Any, bidirectional: bool, batch_first: bool) -> Any:
@@ -89,8 +92,9 @@ _LAYERS: tuple[tuple[Any, Callable[..., Any]], ...] = (
 
 
 class Steps(TorchFunctionMode):  # type: ignore[misc]
-    """Computes `linspace` of a size as aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp does, and
-    `istft` as aten/src/ATen/native/SpectralOps.cpp."""
+    """Computes `linspace` of a size as aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp does,
+    `istft` as aten/src/ATen/native/SpectralOps.cpp, and `div` of sizes as a size: as a tensor it
+    would be a value, on which no size may depend."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -102,7 +106,20 @@ class Steps(TorchFunctionMode):  # type: ignore[misc]
                 return _linspace(**given)
         if func in (torch.istft, torch.Tensor.istft):
             return _istft(*args, **named)
+        rounded = named.keys() == {"rounding_mode"} and named["rounding_mode"] in _DOWN
+        if func is torch.div and rounded and len(args) == 2 and _are_sizes(*args):
+            return args[0] // args[1]
         return func(*args, **named)
+
+
+def _are_sizes(one: Any, other: Any) -> bool:
+    """True for a size, which is never negative, and a positive number."""
+    return (
+        isinstance(one, torch.SymInt)
+        and statically_known_true(one >= 0)
+        and isinstance(other, int)
+        and other > 0
+    )
 
 
 def _linspace(

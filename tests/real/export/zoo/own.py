@@ -392,6 +392,15 @@ class Parts(nn.Module):
         return tuple(one * 2 for one in x.tensor_split(3, 1))
 
 
+class Chunks(nn.Module):
+    """A size that torch.div computes, as sliding windows of attention have it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        size: Any = x.shape[1]
+        count = torch.div(size, 4, rounding_mode="trunc")
+        return x[:, : count * 4].reshape(x.shape[0], count, 4).amax(-1)
+
+
 class Steps(nn.Module):
     """A loop over a size, which torch.export would take step by step."""
 
@@ -567,6 +576,7 @@ OWN: Mapping[str, Architecture] = {
     "twice": _own(Twice, lambda: [(x := torch.randn(2, 3), x)]),
     "numbers": _own(Numbers, lambda: [(torch.randn(1, 2, 9), torch.tensor([1, 2, 3]))]),
     "parts": _own(Parts, lambda: [(torch.randn(2, 7),)]),
+    "chunks": _own(Chunks, lambda: [(torch.randn(2, 11),)]),
     "steps": _own(Steps, lambda: [(torch.randn(2, 5, 4),)]),
     "root": _own(Root, lambda: [(torch.randn(2, 5),)]),
     "choice": _own(Choice, lambda: [(torch.randn(2, 3),), {"x": torch.randn(2, 3), "low": True}]),
