@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -45,6 +45,21 @@ class UnreadableManifestError(OrchestratorError):
 
 class _Fact(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class _SparseFact(_Fact):
+    """A fact that is not in the JSON with `left_out`, the fields that came later, where they are
+    empty."""
+
+    left_out: ClassVar[tuple[str, ...]]
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        for name in self.left_out:
+            if not getattr(self, name):
+                fields.pop(name, None)
+        return fields
 
 
 def _canonical(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -88,7 +103,7 @@ class ModelFact(_Fact):
     delivered: str | None = None
 
 
-class SelectionFact(_Fact):
+class SelectionFact(_SparseFact):
     """Selected operators, dtypes by kernel tag, custom classes, build features.
 
     They decide which other models the library runs (`select/fits.py`). `*` stands for all.
@@ -101,6 +116,8 @@ class SelectionFact(_Fact):
                         without them; not in the JSON where there are none
     """
 
+    left_out = ("left_out_operators",)
+
     operators: Operators
     kernel_dtypes: Annotated[Mapping[_All | Tag, Dtypes], Field(max_length=_MOST)]
     custom_classes: Classes = ()
@@ -109,13 +126,6 @@ class SelectionFact(_Fact):
     resolved_operators: Operators | None = None
     backends: Keys = ()
     left_out_operators: Operators = ()
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = serialize(self)
-        if not self.left_out_operators:
-            fields.pop("left_out_operators", None)
-        return fields
 
     @property
     def digest(self) -> str:
@@ -195,7 +205,7 @@ class SourceFact(_Fact):
     files: Names = ()
 
 
-class LicenceFact(_Fact):
+class LicenceFact(_SparseFact):
     """A part of the libraries or headers, its licence as an SPDX expression, its texts' names.
 
     `version` is empty where the part has none: code copied into PyTorch's own files.
@@ -203,19 +213,14 @@ class LicenceFact(_Fact):
     mended  names of advisories against which a header of ours stands before a unit of it
     """
 
+    left_out = ("mended",)
+
     component: str
     version: str
     licence: str
     files: Names
     source: SourceFact | None = None
     mended: Names = ()
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = serialize(self)
-        if not self.mended:
-            fields.pop("mended", None)
-        return fields
 
 
 class FileFact(_Fact):

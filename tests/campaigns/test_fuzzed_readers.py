@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import tarfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from test_archives import made
 from test_native_models import any_program, any_tensor, records_of
 from wheels import from_wheel
 from zig_tool import zig
+from zips import zipped
 
 pytestmark = [pytest.mark.real, pytest.mark.full_only]
 
@@ -64,14 +64,6 @@ def locks(folder: Path) -> Iterator[bytes]:
 def archives(folder: Path) -> Iterator[bytes]:
     for number in range(200):
         yield made(random.Random(number))
-
-
-def zipped(members: Mapping[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as written:
-        for name, data in members.items():
-            written.writestr(name, data)
-    return out.getvalue()
 
 
 def packages(folder: Path) -> Iterator[bytes]:

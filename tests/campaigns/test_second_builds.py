@@ -9,21 +9,14 @@ from pathlib import Path
 
 import pytest
 from real import V1_13, V2_6, orchestrator, workspace_copy
+from test_old_archives import APP as APP_OF_BUMPS
 from test_old_archives import bumps
 
 pytestmark = [pytest.mark.real, pytest.mark.full_only]
 
 # What all packages of Linux are made of. Both apps are the same but for their names, so that most
 # of the second is compiled with the first.
-APP = """\
-models:
-  - file: models/bumps.ptl
-    inputs:
-      - args: [{shape: [4], fill: uniform, low: -3, high: 3, seed: 0}]
-targets: [linux-x86_64]
-packages: [tar, deb, wheel]
-deliver_models: true
-"""
+APP = APP_OF_BUMPS + "packages: [tar, deb, wheel]\ndeliver_models: true\n"
 
 
 def files_of(root: Path, app: str) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from orchestrator.export.program.emission import TENSOR, Emitter, Hook
+from orchestrator.export.program.emission import TENSOR, Emitter, Hook, block_input
 from orchestrator.export.refusal import Refused
 
 _INT, _BOOL = torch._C.IntType.get(), torch._C.BoolType.get()
@@ -45,8 +45,8 @@ def _while_loop(emitter: Emitter, node: Any) -> list[Any]:
     inputs = [sys.maxsize, goes_on(first), *first]
     loop = writer.node("prim::Loop", inputs, [one.type() for one in first])
     block = loop.addBlock()
-    block.addInputToBlock().setType(_INT)
-    held = [_input(block, one.type()) for one in first]
+    block_input(block, _INT)
+    held = [block_input(block, one.type()) for one in first]
     with writer.inside(block):
         made = [writer.value(one) for one in emitter.emit(done, [*held, *rest])]
         for value in (goes_on(made), *made):
@@ -79,8 +79,8 @@ def _over_rows(
     rounds = writer.one("aten::size", [over[0], 0], _INT)
     loop = writer.node("prim::Loop", [rounds, True, *start], [one.type() for one in start])
     block = loop.addBlock()
-    number = _input(block, _INT)
-    held = [_input(block, one.type()) for one in start]
+    number = block_input(block, _INT)
+    held = [block_input(block, one.type()) for one in start]
     with writer.inside(block):
         rows = [writer.one("aten::select", [one, 0, number]) for one in over]
         made = [writer.value(one) for one in emitter.emit(graph, [*held, *rows, *rest])]
@@ -106,12 +106,6 @@ def _autocast(emitter: Emitter, node: Any) -> list[Any]:
     if node.args[2]:
         raise Refused("program", "torch.autocast: convert the module itself, `module.half()`")
     made: list[Any] = _inside(5, 4)(emitter, node)
-    return made
-
-
-def _input(block: Any, its: Any) -> Any:
-    made = block.addInputToBlock()
-    made.setType(its)
     return made
 
 

@@ -102,6 +102,13 @@ class Writer:
         return list(self.node("prim::ListUnpack", [items], [its] * count).outputs())
 
 
+def block_input(block: Any, its: Any) -> Value:
+    """A new input of a loop's body."""
+    made = block.addInputToBlock()
+    made.setType(its)
+    return made
+
+
 Hook = Callable[["Emitter", Any], Any]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from orchestrator.export.program.emission import Emitter, Hook
+from orchestrator.export.program.emission import Emitter, Hook, block_input
 from orchestrator.export.refusal import Refused
 
 _INT = torch._C.IntType.get()
@@ -62,9 +62,7 @@ def _product(emitter: Emitter, rows: Any, weights: Any, ends: Any) -> Any:
     groups = writer.one("aten::size", [weights, 0], _INT)
     loop = writer.node("prim::Loop", [groups, True, 0], [_INT])
     block = loop.addBlock()
-    group, start = block.addInputToBlock(), block.addInputToBlock()
-    group.setType(_INT)
-    start.setType(_INT)
+    group, start = block_input(block, _INT), block_input(block, _INT)
     with writer.inside(block):
         end = writer.one("aten::Int", [writer.one("aten::select", [ends, 0, group])], _INT)
         some = writer.one("aten::slice", [rows, 0, start, end, 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import tempfile
 import zipfile
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zips import zipped
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.models.info import read_model
@@ -42,14 +42,6 @@ def flip(data: bytes, flips: list[tuple[int, int]]) -> bytes:
     return bytes(changed)
 
 
-def packed(records: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, data in records.items():
-            archive.writestr(name, data)
-    return out.getvalue()
-
-
 @fuzz
 @given(st.integers(0, len(DATA)), st.binary(max_size=8))
 def test_truncated(length: int, tail: bytes) -> None:
@@ -71,7 +63,7 @@ def test_flipped_table_of_contents(back: int, mask: int) -> None:
 @fuzz
 @given(FLIPS)
 def test_flipped_bytecode_with_a_right_checksum(flips: list[tuple[int, int]]) -> None:
-    read(packed({**RECORDS, BYTECODE: flip(RECORDS[BYTECODE], flips)}))
+    read(zipped({**RECORDS, BYTECODE: flip(RECORDS[BYTECODE], flips)}))
 
 
 @fuzz
@@ -79,7 +71,7 @@ def test_flipped_bytecode_with_a_right_checksum(flips: list[tuple[int, int]]) ->
 def test_bytecode_with_pieces_put_in(at: int, piece: bytes) -> None:
     code = RECORDS[BYTECODE]
     at %= len(code)
-    read(packed({**RECORDS, BYTECODE: code[:at] + piece + code[at:]}))
+    read(zipped({**RECORDS, BYTECODE: code[:at] + piece + code[at:]}))
 
 
 @fuzz
@@ -87,7 +79,7 @@ def test_bytecode_with_pieces_put_in(at: int, piece: bytes) -> None:
     st.lists(st.sampled_from([bytes([b]) for b in b"N](te}u)\x85\x86\x87bRQ.l\x81d"]), max_size=60)
 )
 def test_sequences_of_opcodes(opcodes: list[bytes]) -> None:
-    read(packed({**RECORDS, BYTECODE: b"\x80\x02" + b"".join(opcodes) + b"."}))
+    read(zipped({**RECORDS, BYTECODE: b"\x80\x02" + b"".join(opcodes) + b"."}))
 
 
 @fuzz
