@@ -179,10 +179,58 @@ class RuntimeIndex:
                 return kernel
         return None
 
+    @cached_property
+    def calling_or_switching(self) -> frozenset[int]:
+        """The nodes that lead to a typed entry point of an operator or to a switch on kernel tags:
+        a third of all, so walks for those two pass the rest by."""
+        return self.leading_to((*self.operator_calls, *self.kernel_tags))
+
+    def leading_to(self, nodes: Iterable[int]) -> frozenset[int]:
+        """`nodes`, and those from which a chain of references leads to one of them."""
+        found = set(nodes)
+        callers, left = self.callers(), list(found)
+        while left:
+            new = set(callers.get(left.pop(), ())) - found
+            found |= new
+            left += new
+        return frozenset(found)
+
+    def callers(self) -> dict[int, list[int]]:
+        """Node -> the nodes that refer to it. Built anew for each call: it takes 25 MB."""
+        found: dict[int, list[int]] = {}
+        for node in range(len(self.owners)):
+            for target in self.targets(node):
+                found.setdefault(target, []).append(node)
+        return found
+
+    @cached_property
+    def _defining(self) -> dict[str, tuple[int, ...]]:
+        """Symbol -> the nodes that define it, of the symbols that were asked for so far."""
+        return {}
+
     def defining(self, symbols: Iterable[str]) -> tuple[int, ...]:
         """The nodes that define `symbols`; those that no unit defines are libc's or libc++'s."""
         wanted = {alias for symbol in symbols for alias in aliases(symbol)}
-        return tuple(n for n, name in enumerate(self.names) if name.split("@", 1)[0] in wanted)
+        known = self._defining
+        if new := wanted - known.keys():  # variants ask for nearly the same: one pass for most
+            found: dict[str, list[int]] = {symbol: [] for symbol in new}
+            for node, name in enumerate(self.names):
+                symbol = name.split("@", 1)[0]
+                if symbol in new:
+                    found[symbol].append(node)
+            known.update((symbol, tuple(nodes)) for symbol, nodes in found.items())
+        return tuple(sorted(node for symbol in wanted for node in known[symbol]))
+
+    @cached_property
+    def _starting(self) -> dict[tuple[str, ...], tuple[int, ...]]:
+        return {}
+
+    def starting_with(self, starts: tuple[str, ...]) -> tuple[int, ...]:
+        """The nodes whose names start with one of `starts`."""
+        if starts not in self._starting:
+            nodes = (node for node, name in enumerate(self.names) if name.startswith(starts))
+            self._starting[starts] = tuple(nodes)
+        return self._starting[starts]
 
     def targets(self, node: int) -> array[int]:
         """The nodes that `node` refers to."""

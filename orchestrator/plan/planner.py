@@ -47,6 +47,14 @@ class UnitUnknownError(OrchestratorError):
 
 
 @dataclass(frozen=True)
+class _Reached:
+    """Closure of a selection, and the numbers of the units that are linked for it."""
+
+    needed: Needed
+    units: frozenset[int]
+
+
+@dataclass(frozen=True)
 class _AppNeeds:
     """Needs of a selection, the same for every ABI.
 
@@ -98,6 +106,7 @@ class Planner:
         self.facts = facts
         self._numbers = {unit.path: number for number, unit in enumerate(index.units)}
         self._entries: dict[frozenset[str], list[int]] = {}
+        self._reached: dict[tuple[object, ...], _Reached] = {}
         self._apps: dict[tuple[object, ...], _AppNeeds] = {}
         self._keys: dict[tuple[Same, frozenset[str], frozenset[str]], dict[int, _UnitKey]] = {}
         self._units: dict[VariantSpec, _Units] = {}
@@ -129,6 +138,7 @@ class Planner:
 
     def forget_apps(self) -> None:
         """Free what apps need: the selections that were planned are not planned again."""
+        self._reached.clear()
         self._apps.clear()
         self._keys.clear()
 
@@ -137,8 +147,7 @@ class Planner:
     ) -> frozenset[str]:
         """Paths out of `units` that are linked into such a variant; units that the PyTorch version
         does not have are left out. Raises UnitUnknownError."""
-        app = self._app(kernels, selection, spec)
-        linked = frozenset((*app.whole, *app.on_demand))
+        linked = self._reach(kernels, selection, spec).units
         return frozenset(unit for unit in units if self._numbers.get(unit) in linked)
 
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
@@ -235,6 +244,17 @@ class Planner:
             "follow_calls": False,
         }
 
+    def _reach(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _Reached:
+        of_spec = (spec.entry, spec.kernel_entry, spec.purpose, spec.cut)
+        key = (Same(kernels), Same(selection), *of_spec)
+        if key not in self._reached:
+            found = needed(self.index, kernels, **self._roots(selection, spec))
+            selected = self._dialect.generated.selected
+            paths = ((number, self.index.units[number].path) for number in found.generated)
+            others = (number for number, path in paths if not path.startswith(selected))
+            self._reached[key] = _Reached(found, found.units.union(others))
+        return self._reached[key]
+
     def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
         of_spec = (spec.entry, spec.kernel_entry, spec.purpose, spec.cut, self._by_name(spec))
         key = (Same(kernels), Same(selection), *of_spec)
@@ -244,15 +264,11 @@ class Planner:
 
     def _find(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
         index = self.index
-        roots = self._roots(selection, spec)
-        found = needed(index, kernels, **roots)
-        units = found.units | {
-            number
-            for number in found.generated
-            if not index.units[number].path.startswith(self._dialect.generated.selected)
-        }
+        reached = self._reach(kernels, selection, spec)
+        found, units = reached.needed, reached.units
         generated = self._generated
-        whole = _registering_units(generated, kernels, selection.operators) | {*roots["units"]}
+        always = self._roots(selection, spec)["units"]
+        whole = _registering_units(generated, kernels, selection.operators).union(always)
         projections = self._projections(selection, units)
         by_name = self._by_name(spec)
         keys = self._dialect.keys
@@ -370,10 +386,7 @@ def parallel_units(index: RuntimeIndex, dialect: Dialect) -> frozenset[int]:
     unit = dialect.layout.threads
     wanted = {f"{name}@{unit}" for name in dialect.symbols.threads}
     asking = {node for node, name in enumerate(index.names) if name in wanted}
-    callers: dict[int, list[int]] = {}
-    for node in range(len(index.names)):
-        for target in index.targets(node):
-            callers.setdefault(target, []).append(node)
+    callers = index.callers()
     found, waiting = set[int](), list(asking)
     while waiting:
         for node in callers.get(waiting.pop(), ()):
@@ -390,8 +403,7 @@ def parallel_units(index: RuntimeIndex, dialect: Dialect) -> frozenset[int]:
 def entry_nodes(index: RuntimeIndex, symbols: Iterable[str], known: Symbols) -> list[int]:
     """The nodes that define `symbols`, and those of the registering machinery."""
     # generated registrations, which call them, are cut out of the index's graph
-    registering = (n for n, name in enumerate(index.names) if name.startswith(known.registering))
-    return sorted({*index.defining(symbols), *registering})
+    return sorted({*index.defining(symbols), *index.starting_with(known.registering)})
 
 
 def _registering_units(

@@ -7,13 +7,15 @@ tags for them, and calls some operators that a trace did not see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from orchestrator.index.model import Registration, RuntimeIndex
 from orchestrator.pytorch.versions import LayoutsData
 from orchestrator.select.closure import Registry
+from orchestrator.select.needs import Registrations
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.same import Same
 from orchestrator.values.selection import Selection
@@ -27,10 +29,11 @@ _FLOATS = frozenset({"BFloat16", "Double", "Float", "Half"})
 
 @dataclass(frozen=True)
 class _OwnCode:
-    """The operators that it calls, and the kernel tags that it switches on, by unit."""
+    """The operators that it calls, the kernel tags that it switches on, and those by unit."""
 
     calls: frozenset[OperatorName]
-    tags: Mapping[int, frozenset[str]]
+    tags: frozenset[str]
+    of_units: tuple[frozenset[str], ...]
 
 
 def of_other_layouts(
@@ -46,62 +49,83 @@ def of_other_layouts(
     """
     ran = trace.called_operators.keys()
     new, left = set[OperatorName](), list(ran)
-    code = dict[OperatorName, _OwnCode]()
+    codes, code = _own_codes(index, kernels), dict[OperatorName, _OwnCode]()
     wanted = frozenset(map(OperatorName.known, data.calls))
     computing = frozenset(map(OperatorName.known, data.computing))
     while left:
         operator = left.pop()
-        code[operator] = own = _own_code(index, kernels, operator)
+        code[operator] = own = codes[operator]
         of_its_own = map(OperatorName.known, data.by_operator.get(str(operator), ()))
         more = (own.calls & wanted.union(of_its_own)) - ran - new
         new |= more
         left += more
-    copies = frozenset[str]().union(*_own_code(index, kernels, _COPY).tags.values())
-    computed = _dtypes(trace, trace.kernel_tags.keys() - copies)
+    copies = codes[_COPY].tags
+    counting = _counting(index, kernels, data)
+    of_trace = frozenset(trace.kernel_tags)
+    computed = _dtypes(trace, of_trace - copies)
     dtypes = dict[str, set[str]]()
     for operator, own in code.items():
-        counted = frozenset(filter(_among(data.tags), frozenset[str]().union(*own.tags.values())))
-        traced = _dtypes(trace, counted - copies)
-        for of_unit in own.tags.values():
+        counted = own.tags & counting
+        traced = _dtypes(trace, (counted & of_trace) - copies)
+        for of_unit in own.of_units:
             computes = operator in new and operator in computing
             tags = of_unit if computes else of_unit & counted
             found = computed if tags & copies else traced
             if computes:
                 found = found or computed & _FLOATS
-            for tag in tags:
+            for tag in tags if found else ():
                 dtypes.setdefault(tag, set()).update(found)
     who = frozenset({trace.model})
     return Selection(
         operators=dict.fromkeys(sorted(new), who),
-        kernel_dtypes={
-            tag: dict.fromkeys(sorted(dtypes[tag]), who) for tag in sorted(dtypes) if dtypes[tag]
-        },
+        kernel_dtypes={tag: dict.fromkeys(sorted(dtypes[tag]), who) for tag in sorted(dtypes)},
     )
 
 
 def _dtypes(trace: Trace, tags: Iterable[str]) -> frozenset[str]:
-    """Dtypes that were traced for any of these tags."""
-    return frozenset[str]().union(*(trace.kernel_tags.get(tag, ()) for tag in tags))
+    """Dtypes that were traced for any of these traced tags."""
+    return frozenset[str]().union(*map(trace.kernel_tags.__getitem__, tags))
 
 
-def _among(globs: Iterable[str]) -> Callable[[str], bool]:
-    return lambda tag: any(fnmatchcase(tag, glob) for glob in globs)
-
-
-def _own_code(index: RuntimeIndex, kernels: Registry, operator: OperatorName) -> _OwnCode:
-    registrations = kernels.kernels(operator)
-    if all(one.key in _INTERPRETED for one in registrations):
-        return _OwnCode(frozenset(), {})
-    key = (Same(index), "own code", operator, registrations)
+def _counting(index: RuntimeIndex, kernels: Registry, data: LayoutsData) -> frozenset[str]:
+    """The runtime's kernel tags that count for other layouts."""
+    key = (Same(index), "counting", tuple(data.tags))
     found = kernels.kept.get(key)
-    if not isinstance(found, _OwnCode):
-        found = kernels.kept[key] = _find(index, registrations)
+    if not isinstance(found, frozenset):
+        every = frozenset(chain.from_iterable(index.kernel_tags.values()))
+        some = (tag for tag in every if any(fnmatchcase(tag, glob) for glob in data.tags))
+        found = kernels.kept[key] = frozenset(some)
+    return found
+
+
+class _OwnCodes(dict[OperatorName, _OwnCode]):
+    """The own code of a registry's operators, found when it is first asked for."""
+
+    def __init__(self, index: RuntimeIndex, registrations: Registrations) -> None:
+        self._index = index
+        self._registrations = registrations
+
+    def __missing__(self, operator: OperatorName) -> _OwnCode:
+        registrations = self._registrations.get(operator, ())
+        if all(one.key in _INTERPRETED for one in registrations):
+            registrations = ()
+        found = self[operator] = _find(self._index, registrations)
+        return found
+
+
+def _own_codes(index: RuntimeIndex, kernels: Registry) -> _OwnCodes:
+    """Memoised with the registry."""
+    key = (Same(index), "own code", Same(kernels.by_operator))
+    found = kernels.kept.get(key)
+    if not isinstance(found, _OwnCodes):
+        found = kernels.kept[key] = _OwnCodes(index, kernels.by_operator)
     return found
 
 
 def _find(index: RuntimeIndex, registrations: Iterable[Registration]) -> _OwnCode:
-    left = [node for one in registrations for node in one.targets]
-    seen, calls, tags = set(left), set[OperatorName](), dict[int, set[str]]()
+    leading = index.calling_or_switching
+    seen = {node for one in registrations for node in one.targets if node in leading}
+    left, calls, tags = list(seen), set[OperatorName](), dict[int, set[str]]()
     while left:
         node = left.pop()
         called = index.operator_calls.get(node)
@@ -110,7 +134,8 @@ def _find(index: RuntimeIndex, registrations: Iterable[Registration]) -> _OwnCod
             continue
         if node in index.kernel_tags:
             tags.setdefault(index.owners[node], set()).update(index.kernel_tags[node])
-        new = set(index.targets(node)) - seen
+        new = leading.intersection(index.targets(node)) - seen
         seen |= new
         left += new
-    return _OwnCode(frozenset(calls), {unit: frozenset(some) for unit, some in tags.items()})
+    of_units = tuple(map(frozenset, tags.values()))
+    return _OwnCode(frozenset(calls), frozenset[str]().union(*of_units), of_units)

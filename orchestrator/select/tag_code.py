@@ -79,23 +79,22 @@ class UnselectedDtypes:
     ) -> Switched:
         """The code of `switches` and what is only there for a switch: what several of them need is
         there for the one with most dtypes. hot: indices of units."""
-        most, of_tags = dict[int, int](), dict[tuple[str, ...], int]()
+        of_tags, of_cases = dict[tuple[str, ...], int](), dict[int, set[int]]()
         for node in switches:
             tags = self._index.kernel_tags[node]
             if tags not in of_tags:
                 cases = _CASES if selection.everything else _selected_cases(tags, selection)
                 of_tags[tags] = min(cases, _CASES)
-            selected = of_tags[tags]
-            for reached in self._behind(node):
-                if most.get(reached, -1) < selected:
-                    most[reached] = selected
+            of_cases.setdefault(of_tags[tags], set()).update(self._behind(node))
         sizes, owners = self._index.sizes, self._index.owners
-        kept = {node: sizes[node] * selected // _CASES for node, selected in most.items()}
-        return Switched(
-            sum(map(sizes.__getitem__, most)),
-            sum(kept.values()),
-            sum(size for node, size in kept.items() if owners[node] in hot),
-        )
+        seen, selected, in_hot = set[int](), 0, 0
+        for cases in sorted(of_cases, reverse=True):
+            new = of_cases[cases] - seen
+            seen |= new
+            kept = {node: sizes[node] * cases // _CASES for node in new} if cases else {}
+            selected += sum(kept.values())
+            in_hot += sum(size for node, size in kept.items() if owners[node] in hot)
+        return Switched(sum(map(sizes.__getitem__, seen)), selected, in_hot)
 
     def _behind(self, node: int) -> frozenset[int]:
         found = self._behind_of.get(node)

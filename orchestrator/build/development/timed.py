@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.executing.execute import View, execute_linked
-from orchestrator.build.planning.estimate import estimated_library, switched_code
+from orchestrator.build.planning.estimate import estimated_library, selected_code
 from orchestrator.build.planning.links import variant_links
 from orchestrator.build.planning.plan import variant_requests
 from orchestrator.build.planning.variants import VariantRequest, hot_units, plan_all
@@ -101,8 +101,8 @@ def estimate_of(here: Invocation, runtime: Runtime, app: App | None, seen: Seen)
     prepared = here.prepare(runtime, [here.toolchains.host])
     request = _request(here, prepared, app, seen)
     (objects,) = plan_all(prepared, {NAME: request}, generate=False).values()
-    switched = switched_code(runtime, UnselectedDtypes(runtime.index), objects)
-    return estimated_library(runtime, objects, switched, prepared.config(request.abi))
+    code = selected_code(runtime, UnselectedDtypes(runtime.index), objects)
+    return estimated_library(runtime, objects, code, prepared.config(request.abi))
 
 
 def _request(here: Invocation, prepared: Prepared, app: App | None, seen: Seen) -> VariantRequest:

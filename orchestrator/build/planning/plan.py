@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from orchestrator.build.planning.estimate import estimated_library, switched_code
+from orchestrator.build.planning.estimate import SelectedCode, estimated_library, selected_code
 from orchestrator.build.planning.links import VariantLinks, links_of, runner_compiles
 from orchestrator.build.planning.variants import VariantRequest, hot_units, plan_all
 from orchestrator.build.workshop.invocation import Invocation, Prepared, parts_chosen
@@ -21,10 +21,11 @@ from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport, plan_report
 from orchestrator.select.policy import select, with_addon_dtypes, with_extra
-from orchestrator.select.tag_code import Switched, UnselectedDtypes
+from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.action import Compile, precompiled_headers
 from orchestrator.values.config.toolchain import ToolchainConfig
 from orchestrator.values.labels import VariantLabel
+from orchestrator.values.same import Same
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 
@@ -201,12 +202,12 @@ def _planned_on(
         read = read_app(here, app, traces.pop(name))
         planned = plan_all(prepared, variant_requests(prepared, own, {name: read}), generate=False)
         # an app's variants have one selection, and nearly always the same needs
-        found = dict[tuple[frozenset[int], frozenset[str]], Switched]()
+        found = dict[tuple[Same, frozenset[str]], SelectedCode]()
         for objects in planned.values():
-            spec, needed = objects.plan.spec, objects.plan.needed
-            key = (needed.switches, spec.hot)
+            spec = objects.plan.spec
+            key = (Same(objects.plan.request), spec.hot)
             if key not in found:
-                found[key] = switched_code(runtime, dtypes, objects)
+                found[key] = selected_code(runtime, dtypes, objects)
             runner = (spec.common, app.config.memory is not None)
             if runner not in runners:
                 runners[runner] = runner_compiles(prepared, spec, memory=runner[1])

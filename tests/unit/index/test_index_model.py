@@ -362,3 +362,31 @@ def test_embedding_bags_have_what_sums_their_rows(either: RuntimeIndex) -> None:
 def test_units_are_sorted(either: RuntimeIndex) -> None:
     paths = [unit.path for unit in either.units]
     assert paths == sorted(set(paths))
+
+
+def graph(names: tuple[str, ...], targets: tuple[tuple[int, ...], ...]) -> RuntimeIndex:
+    """An index without units, of nodes with these names and references."""
+    starts = [0]
+    for those in targets:
+        starts.append(starts[-1] + len(those))
+    none = array("i", [COMDAT] * len(names))
+    edges = array("i", [target for those in targets for target in those])
+    return RuntimeIndex("1", "", (), (), names, none, none, array("i", starts), edges, {}, {})
+
+
+def test_nodes_that_lead_to_others_are_found_backwards() -> None:
+    # 0 -> 1 <-> 2 -> 3; 4 -> 4; 5 -> 3
+    index = graph(("a", "b", "c", "d", "e", "f"), ((1,), (2,), (1, 3), (), (4,), (3,)))
+    assert index.leading_to([2]) == {0, 1, 2}
+    assert index.leading_to([3]) == {0, 1, 2, 3, 5}
+    assert index.leading_to([4]) == {4}
+    assert index.leading_to([]) == frozenset()
+
+
+def test_symbols_are_found_whatever_was_asked_for_before() -> None:
+    index = graph(("_ZN1AC2Ev", "f", "f@a.cpp", "g@b.cpp"), ((), (), (), ()))
+    assert index.defining(["f"]) == (1, 2)
+    assert index.defining(["g", "_ZN1AC1Ev", "h"]) == (0, 3)
+    assert index.defining(["h", "f", "g"]) == (1, 2, 3)
+    assert index.starting_with(("f", "_Z")) == (0, 1, 2)
+    assert index.starting_with(("g",)) == (3,)
