@@ -48,8 +48,9 @@ def flat_line(flat: str) -> str:
 
 def verified_layers(said: str) -> str:
     """What `verify` prints of the app `layers`."""
-    runs = {"layers": 14, "changing": 2, "rows": 7, "pairs": 4, "windows": 13, "switched": 4}
-    runs |= {"opened": 5, **dict.fromkeys(("copied", "valued", "turned", "exact"), 2)}
+    runs = {"layers": 14, "changing": 2, "rows": 7, "pairs": 4, "windows": 13, "images": 6}
+    runs |= {"switched": 4, "opened": 5}
+    runs |= dict.fromkeys(("copied", "valued", "turned", "exact"), 2)
     flat = {
         "rows": "forward output[1] (all 1.41269), forward output[2] (all 1.41269),"
         " forward output[3] (all 0), forward output[4] (all 1), forward output[5] (all 0),"

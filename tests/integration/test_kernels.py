@@ -59,8 +59,24 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
     assert (ran.code, ran.err, ran.out) == (0, "", told)
     assert manifest(workspace)["kernels"] == {
         "features": [
-            *("activation", "add", "batches", "convolution", "convolution_site", "gemm", "images"),
-            *("large_windows", "layer_norm", "linear", "pooling", "pooling_rows", "products"),
+            *(
+                "activation",
+                "add",
+                "batches",
+                "bilinear",
+                "convolution",
+                "convolution_site",
+                "gemm",
+            ),
+            *(
+                "images",
+                "large_windows",
+                "layer_norm",
+                "linear",
+                "pooling",
+                "pooling_rows",
+                "products",
+            ),
             *("rewrite", "shortcut_activation", "shortcut_add", "shortcut_layer_norm"),
             *("shortcut_numbers", "shortcut_products", "shortcut_softmax", "shortcut_views"),
             *("shortcuts", "small_products", "softmax", "spares", "transposed", "unary"),
@@ -80,6 +96,7 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         ("windows", "_ZN3lta8convolveE", True),
         ("windows", "PoolingSite7compute", True),
         ("rows", "shortcuts12_GLOBAL__N_110layer_norm", True),
+        ("images", "_ZN3lta16interpolate_rows", True),
         ("changing", "ConvolutionSite7compute", False),  # it writes to its weights
         ("switched", "ConvolutionSite7compute", False),  # so may these
         ("opened", "ConvolutionSite7compute", False),

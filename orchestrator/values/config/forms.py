@@ -37,6 +37,7 @@ KernelPart = Literal[
     "attention",
     "softmax",
     "layer_norm",
+    "bilinear",
     "activation",
     "unary",
     "binary",

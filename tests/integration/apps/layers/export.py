@@ -3,6 +3,7 @@ results. `changing`, `switched`, `opened`: models whose weight is another one in
 one on. `rows`: softmax, layer norm and functions of single numbers, of all sizes, as they lie and
 of slices, in floats and in others. `pairs`: sums of two tensors and products of batches, in all
 layouts. `windows`: depthwise convolutions of many numbers, and pooling between convolutions.
+`images`: bilinear interpolation of all sizes, in both orders of channels.
 `copied`, `valued`, `turned`, `exact`: models that write to their weight by another name.
 
 Run `PYTHONPATH=. python tests/integration/apps/layers/export.py` with the optional dependency
@@ -306,6 +307,36 @@ class Pairs(nn.Module):
         return found
 
 
+class Images(nn.Module):
+    """By the operators: `interpolate` names all kinds of them, one that PyTorch 1.13 lacks too."""
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """Larger, smaller, and as wide; in both orders of channels, of few channels and of many."""
+        many = torch.cat([x, x.flip(3), x[:, :2]], 1)
+        found: list[Tensor] = []
+        for some in [x, x[:, :1], many]:
+            last = some.contiguous(memory_format=torch.channels_last)
+            for y in [some, last, some[:, :, :, ::2]]:
+                found += [
+                    torch._C._nn.upsample_bilinear2d(y, None, False, [2.0, 2.0]),
+                    torch._C._nn.upsample_bilinear2d(y, None, True, [1.7, 1.7]),
+                    torch._C._nn.upsample_bilinear2d(y, [3, 2], False, None),
+                    torch._C._nn.upsample_bilinear2d(y, [y.size(2), 29], False, None),
+                    torch._C._nn.upsample_bilinear2d(y, [1, 3], True, None),
+                    torch._C._nn.upsample_bilinear2d(y, None, False, [1.3, 3.2]),
+                ]
+        return found
+
+    @torch.jit.export
+    def others(self, x: Tensor) -> list[Tensor]:
+        """What PyTorch's own kernels compute."""
+        return [
+            torch._C._nn.upsample_bilinear2d(x.double(), None, False, [2.0, 2.0]),
+            torch._C._nn.upsample_nearest2d(x, None, [2.0, 2.0]),
+            torch._C._nn.upsample_linear1d(x[0], None, False, [2.0]),
+        ]
+
+
 def unchanged(model: nn.Module, inputs: dict[str, list[tuple[Tensor, ...]]]) -> Export:
     return Export(model.requires_grad_(False), inputs, canonical="off")
 
@@ -349,6 +380,14 @@ def models() -> dict[str, Export]:
         "whole": [(torch.randn(1, 6, 2 + i, 9 - i),) for i in range(8)],
     }
     made["windows"] = unchanged(Windows(), inputs)
+    odd = torch.randn(1, 3, 6, 5)
+    odd[0, 1, 2:4, 1:3] = torch.tensor([[torch.nan, torch.inf], [-torch.inf, 1e38]])
+    sizes = [(7, 9), (1, 2), (2, 33), (40, 3)]
+    inputs = {
+        "forward": [(odd,), *((torch.randn(2, 3, *size),) for size in sizes)],
+        "others": [(torch.randn(1, 3, 4, 5),)],
+    }
+    made["images"] = unchanged(Images(), inputs)
     calls = {"forward": [(given,)], "switch": [(given,), (given,)], "then": [(given,)]}
     made["switched"] = unchanged(Switched(), calls)
     calls = {"forward": [(given,)], "open": [(True,)], "then": [(given,), (given,), (given,)]}
