@@ -79,7 +79,7 @@ def _runtimes(workspace: Workspace) -> tuple[Finding, ...]:
     """The findings on PyTorch versions, from the shipped indices and the apps' models."""
     config = workspace.config
     offered = tuple(offers(config.pins, config.defaults.backends))
-    models = tuple(read_models(workspace))
+    models = tuple(read_models(workspace, offered))
     return runtime_findings(
         workspace,
         uses(models, offered),

@@ -1,13 +1,14 @@
 """Checks that a runtime can run a model at all, made before anything is traced or compiled.
 
-Contract: each check returns nothing, or raises the one error that it checks for.
+Contract: each check raises the one error that it checks for, or returns; `check_operators` returns
+what may be missing.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, get_args
@@ -205,18 +206,24 @@ def check_operators(
     declared: str = "app.yaml",
     lowered: Collection[str] = (),
     command: str | None = None,
-) -> None:
-    """Raises `UnknownOperatorError` if the model names an operator that `known` does not hold.
+    unreachable: Callable[[], Collection[OperatorName]] = tuple,
+) -> frozenset[OperatorName]:
+    """The operators that `known` does not hold and that no input of the model reaches.
 
-    The loader requires every named operator, on branches that never run as well.
+    Raises `UnknownOperatorError` if the model names another one that `known` does not hold.
+
+    unreachable: the operators that it names only in calls that no input reaches; asked for only
+    where one is missing
     others: other runtimes, which are asked for only where one is missing
     declared: the app's app.yaml
     lowered: operators that `canonical` replaces for this runtime, in this model
     command: what would make the app, where it is not there yet
     """
     missing = [operator for operator in info.root_operators if operator not in known]
+    left_out = frozenset(missing).intersection(unreachable() if missing else ())
+    missing = [operator for operator in missing if operator not in left_out]
     if not missing:
-        return
+        return left_out
     offers = tuple(others)
     namespaces = {name.namespace for name in known}
     # An operator of a delegate may well be PyTorch's: it is this build that is without it.

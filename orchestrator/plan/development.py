@@ -20,7 +20,7 @@ from orchestrator.select.closure import Registry
 from orchestrator.select.needs import needed
 from orchestrator.select.policy import recorded_selection
 from orchestrator.values.operators import OperatorName
-from orchestrator.values.selection import ALL_TAGS, Selection
+from orchestrator.values.selection import ALL_TAGS, ANY_OPERATOR, Selection
 
 # What the base is called where an app's library has its name: in files and exported symbols.
 NAME = "development"
@@ -144,7 +144,9 @@ def plan_base(
     them
     """
     index = planner.index
-    selection = every_dtype(index, kernels)
+    # operators come as models call them, and of some that a model names there are none
+    left_out = {ANY_OPERATOR: frozenset({NAME})}
+    selection = replace(every_dtype(index, kernels), left_out=left_out)
     calls = entered_operators(index, spec.entry)
     spec = replace(spec, entry=frozenset(spec.entry - calls.keys()))
     found = planner.walk(kernels, selection, spec)

@@ -20,6 +20,9 @@ ALL_TAGS = "*"
 # Among custom classes: all, because a unit computes the names of those that it registers.
 ALL_CLASSES = "*"
 
+# Among operators that are left out: all, of a development library, to which operators come later.
+ANY_OPERATOR = OperatorName("*")
+
 # Who asked for what `extra:` in app.yaml adds; no model has such a name.
 EXTRA = "extra:"
 # Of an app that takes add-ons.

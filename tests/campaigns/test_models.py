@@ -64,7 +64,7 @@ def examine(path: Path) -> None:
         error.render()
         return
     assert info.methods == tuple(sorted(info.methods))
-    checks: Sequence[Callable[[], None]] = (
+    checks: Sequence[Callable[[], object]] = (
         lambda: require_inputs(info, declared=False),
         lambda: require_no_enums(info),
         lambda: require_no_named_tuples(info),

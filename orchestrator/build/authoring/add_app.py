@@ -396,6 +396,7 @@ def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
                 to_be_canonical=asked.canonical,
                 declarable=_SHIPPED,
                 command=asked.command,
+                path=cwd / path,
             )
         except UnreadableModelError as error:
             error.hint = _UNREADABLE

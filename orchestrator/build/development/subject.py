@@ -48,6 +48,7 @@ class Subject:
 
     trace    lock of this very file, if the workspace has one
     earlier  lock of this or of an earlier file: it shows what this one probably calls
+    left_out operators that it names, the runtime does not have, and no input reaches
     """
 
     name: str
@@ -58,11 +59,13 @@ class Subject:
     app: App | None = None
     trace: Trace | None = None
     earlier: Trace | None = None
+    left_out: frozenset[OperatorName] = frozenset()
 
     @property
     def roots(self) -> frozenset[OperatorName]:
-        """The operators that the model's code names: `aten::add.Tensor`."""
-        return frozenset(self.info.root_operators)
+        """The operators that the model's code names, of those that the runtime has:
+        `aten::add.Tensor`."""
+        return frozenset(self.info.root_operators) - self.left_out
 
 
 def app_subjects(here: Invocation, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
@@ -98,6 +101,7 @@ def app_subject(here: Invocation, app: App, model: ModelConfig, inputs: Sequence
         app,
         trace if current else None,
         trace,
+        here.models.left_out(app, model),
     )
 
 
@@ -130,11 +134,15 @@ def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequenc
     require_inputs(info, declared=given is not None)
     _require_methods(info, given, inputs)
     others = other_offers(here.workspace, version.version)
-    require_loadable(info, runtime.kernels, version, others, FILE, runtime.own_classes)
+    left_out = require_loadable(
+        info, runtime.kernels, version, others, FILE, runtime.own_classes, path=path
+    )
     trace = next(
         (one for one in readable_locks(here, runtime) if one.identity.model == info.sha256), None
     )
-    return Subject(named.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace)
+    return Subject(
+        named.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace, left_out=left_out
+    )
 
 
 def read_inputs(paths: Sequence[Path], methods: Sequence[Method] = ()) -> bytes | None:

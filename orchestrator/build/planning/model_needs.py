@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.build.workshop.loadable import unreachable_in
 from orchestrator.build.workshop.runtime_index import shipped_index
 from orchestrator.canonical.lock import shipped_model
 from orchestrator.errors import OrchestratorError
@@ -79,9 +80,11 @@ class Unfit:
 
 
 def read_models(
-    workspace: Workspace, dialects: Mapping[str, Dialect] = DIALECTS
+    workspace: Workspace, offers: Iterable[Offer], dialects: Mapping[str, Dialect] = DIALECTS
 ) -> Iterator[ReadModel]:
-    """All apps' models; those of an app whose runtime is not supported are left out."""
+    """All apps' models; those of an app whose runtime is not supported are left out. What no input
+    of a model reaches is looked at where its own runtime lacks an operator."""
+    known = {offer.version: offer.operators for offer in offers}
     for name, app in workspace.apps.items():
         version = workspace.config.pins[app.runtime].pytorch
         if version not in dialects:
@@ -96,6 +99,8 @@ def read_models(
                 yield ReadModel(*at, fault=fault)
             else:
                 operators = frozenset(info.root_operators)
+                if not operators <= known.get(version, operators):
+                    operators -= unreachable_in(info, dialects[version].facts, path)
                 yield ReadModel(*at, operators, own_sources=app.config.sources is not None)
 
 

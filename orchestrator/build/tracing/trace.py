@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
 from typing import Any, Literal, get_args
@@ -247,18 +247,25 @@ def _refusals(here: Invocation, app: App) -> tuple[OrchestratorError, ...]:
 
 
 def _request(here: Invocation, runtime: Runtime, app: App, all_operators: bool) -> VariantRequest:
+    models = app.config.models
+    left_out = frozenset[OperatorName]().union(*(here.models.left_out(app, one) for one in models))
     if all_operators:
         kernels, cut = runtime.kernels, frozenset[str]()
         selection = everything(runtime.index, kernels)
     else:
         infos = [here.models.info(app, model) for model in app.config.models]
         old = (_upgraded(runtime, info) for info in infos)
-        roots = frozenset[OperatorName]().union(
-            *(info.root_operators for info in infos),
-            *(upgraders(runtime.version, names) for names in old),
+        roots = (
+            frozenset[OperatorName]()
+            .union(
+                *(info.root_operators for info in infos),
+                *(upgraders(runtime.version, names) for names in old),
+            )
+            .difference(left_out)
         )
         kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
         selection = tracer_selection(runtime, kernels, app.name, roots)
+    selection = replace(selection, left_out=dict.fromkeys(sorted(left_out), frozenset({app.name})))
     return VariantRequest(
         here.toolchains.host, selection, kernels, "tracer", optimize="size", cut=cut
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from orchestrator.export.lowering_table import lowered_for
@@ -16,9 +17,12 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
     require_types,
 )
+from orchestrator.models.coverage import unreachable_operators
 from orchestrator.models.info import ModelInfo
+from orchestrator.models.listing import read_listings
 from orchestrator.models.offers import Offer
 from orchestrator.pytorch.versions import VersionData
+from orchestrator.select.backends import upgraded
 from orchestrator.select.closure import Registry
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnClass
@@ -36,9 +40,13 @@ def require_loadable(
     to_be_canonical: bool = False,
     declarable: Collection[OperatorName] = (),
     command: str | None = None,
-) -> None:
-    """Raises what orchestrator.models raises of a model that the runtime does not load.
+    path: Path | None = None,
+) -> frozenset[OperatorName]:
+    """The operators that the model names, the runtime does not have, and no input reaches.
 
+    Raises what orchestrator.models raises of a model that the runtime does not load.
+
+    path: the model's file, which tells what no input reaches; None: every operator must be there
     others, declared, command: as in `check_operators`
     own_classes: as in `check_own_classes`
     canonical: whether no canonical model can be made of it, which it may be itself
@@ -52,8 +60,32 @@ def require_loadable(
     lowered = frozenset() if canonical else lowered_for(version.version)
     if to_be_canonical:
         known |= {OperatorName.parse(name) for name in lowered}
-    check_operators(info, known, version.version, others, declared, lowered, command)
+    left_out = check_operators(
+        info,
+        known,
+        version.version,
+        others,
+        declared,
+        lowered,
+        command,
+        lambda: unreachable_in(info, version, path),
+    )
     check_lapack(info, version.lapack, version.version)
     check_own_classes(info, own_classes, declared)
     check_classes(info, {*version.custom_classes, *own_classes}, version.version)
     check_packings(info, version.packings, version.version)
+    return left_out
+
+
+def unreachable_in(
+    info: ModelInfo, version: VersionData, path: Path | None
+) -> frozenset[OperatorName]:
+    """The operators that a model names only in calls that no input reaches; none of a file that is
+    not there to be read.
+
+    None either where the loader puts code of an earlier PyTorch's into the model: that may call
+    any.
+    """
+    if path is None or upgraded(version, info.root_operators, info.archive_version):
+        return frozenset()
+    return frozenset(map(OperatorName.known, unreachable_operators(read_listings(path))))

@@ -46,6 +46,7 @@ class Models:
         self._runtimes = runtimes
         self._shipped: dict[tuple[str, str], Shipped] = {}
         self._read: dict[tuple[str, Path], ModelInfo] = {}
+        self._left_out: dict[tuple[str, Path], frozenset[OperatorName]] = {}
         self._tracers: dict[bool, str] = {}
 
     def tracer(self, *, own_sources: bool) -> str:
@@ -99,7 +100,7 @@ class Models:
             given = model.inputs != "bundled" or shipped.inputs is not None
             require_inputs(info, declared=given)
             version = runtime.version
-            require_loadable(
+            left_out = require_loadable(
                 info,
                 runtime.kernels,
                 version,
@@ -108,13 +109,23 @@ class Models:
                 runtime.own_classes,
                 # torch knows no operators of an app's own
                 shipped.is_canonical or app.config.sources is not None,
+                path=path,
             )
             found = forbidden_operators(info, app.config.forbid)
             # a canonical file has no debug information: what it was made of may have some
             places = {**operator_places(shipped.declared, found), **operator_places(path, found)}
             require_allowed(info, found, places)
             self._read[app.name, path] = info
+            self._left_out[app.name, path] = left_out
         return self._read[app.name, path]
+
+    def left_out(self, app: App, model: ModelConfig) -> frozenset[OperatorName]:
+        """The operators that the model names, its runtime does not have, and no input reaches.
+
+        Raises what `info` raises.
+        """
+        self.info(app, model)
+        return self._left_out[app.name, self.shipped(app, model).path]
 
     def listings(self, app: App, model: ModelConfig) -> tuple[Listing, ...]:
         """The model's instructions, with the lines of its source; none where it cannot be read."""

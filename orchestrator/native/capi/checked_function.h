@@ -54,9 +54,10 @@ namespace torch {
 namespace jit {
 namespace mobile {
 
-// One that nothing registers, and that no input of this library's own models reaches: left_out.h.
+// One that nothing registers, and that no input of this library's own models reaches, or that has to
+// come first: left_out.h.
 inline bool is_only_named(const std::string& name, const c10::OperatorName& operator_name) {
-  return lta::is_left_out(name) && !findOperatorFor(operator_name) &&
+  return (lta::is_left_out(name) || lta::lacks_operators()) && !findOperatorFor(operator_name) &&
       !c10::Dispatcher::singleton().findSchema(operator_name).has_value();
 }
 

@@ -13,6 +13,10 @@ namespace lta {
 // name: with its overload, `aten::relu_`. Defined in model_checks.cpp, which every variant links.
 bool is_left_out(const std::string& name);
 
+// Whether operators come to this library while models are tried: a development library. A model loads
+// there whatever it names.
+bool lacks_operators();
+
 // Raises c10::Error: the name, and that no input should have reached the call.
 [[noreturn]] void left_out(const std::string& name);
 

@@ -40,6 +40,8 @@ bool is_left_out(const std::string& name) {
   return std::strstr(lta_left_out_operators, ('\n' + name + '\n').c_str()) != nullptr;
 }
 
+bool lacks_operators() { return std::strcmp(lta_left_out_operators, "\n*\n") == 0; }
+
 void left_out(const std::string& name) {
   std::string text("operator '");
   text += name;

@@ -1,5 +1,6 @@
 """Exports a model with branches that its attributes decide, as torch's own modules have them, and
-the same with one of the attributes turned: it takes a branch that `plain` cannot.
+the same with one of the attributes turned: it takes a branch that `plain` cannot. `resized`
+names an operator that the runtime does not have.
 
 Run `PYTHONPATH=. python tests/integration/apps/flags/export.py` with the optional dependency group
 `export`.
@@ -10,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.ao.quantization import quantize_dynamic
 
@@ -59,8 +61,21 @@ def exported(mode: str) -> Export:
     return Export(model.requires_grad_(False), rows, canonical="off")
 
 
+class Resized(nn.Module):
+    """`interpolate` with all its branches: for one of them this torch has an operator that no
+    runtime of ours has."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+
+
+def resized() -> Export:
+    calls = {"forward": [(torch.randn(1, 3, 4, 5),)]}
+    return Export(torch.jit.script(Resized().eval()), calls, canonical="off")
+
+
 def models() -> dict[str, Export]:
-    return {"plain": exported("plain"), "turned": exported("sort")}
+    return {"plain": exported("plain"), "turned": exported("sort"), "resized": resized()}
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def test_models_are_read_as_their_runtime_reads_them(tmp_path: Path) -> None:
     (app,) = (one.name for one in (root / "apps").iterdir())
     file = root / "apps" / app / "models/small.ptl"
     file.write_bytes(GOOD.read_bytes())
-    (read,) = read_models(load_workspace(root, {}))
+    (read,) = read_models(load_workspace(root, {}), ())
     assert (read.name, read.version, read.declared) == (
         f"{app}/small",
         "1.13.1",
@@ -103,11 +103,11 @@ def test_models_are_read_as_their_runtime_reads_them(tmp_path: Path) -> None:
     assert "aten::relu" in {str(operator) for operator in read.operators}
     assert not read.own_sources
     file.write_bytes(b"no model")
-    (read,) = read_models(load_workspace(root, {}))
+    (read,) = read_models(load_workspace(root, {}), ())
     assert read.operators == frozenset()
     assert read.fault is not None
     assert str(read.fault.place) == f"apps/{app}/models/small.ptl"
-    assert [*read_models(load_workspace(root, {}), {})] == [], "of no supported version"
+    assert [*read_models(load_workspace(root, {}), (), {})] == [], "of no supported version"
 
 
 def test_of_a_canonical_model_the_file_that_ships_is_read(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_of_a_canonical_model_the_file_that_ships_is_read(tmp_path: Path) -> Non
     (app,) = load_workspace(root, {}).apps
     config = root / f"apps/{app}/app.yaml"
     config.write_text(config.read_text() + "canonical: static\n")
-    reads = [*read_models(load_workspace(root, {}))]
+    reads = [*read_models(load_workspace(root, {}), ())]
     assert {type(read.fault) for read in reads} == {CanonicalMissingError}
 
 
