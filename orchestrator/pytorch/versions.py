@@ -174,16 +174,18 @@ class EstimatesData(_Data):
 class LayoutsData(_Data):
     """Additional needs of operators for some sizes and layouts of their tensors.
 
-    calls        operators that they call for these alone
-    by_operator  the same of single operators: what others always call
-    native       the same of PyTorch's own layers
-    tags         kernel tags (globs)
+    calls           operators that they call for these alone
+    by_operator     the same of single operators: what others always call
+    native          the same of PyTorch's own layers
+    tags            kernel tags (globs)
+    beside_qnnpack  kernel tags of what QNNPACK, which has none, computes for other sizes
     """
 
     calls: Strings
     by_operator: Mapping[str, Strings]
     native: Strings
     tags: Strings
+    beside_qnnpack: Strings
 
     @property
     def computing(self) -> frozenset[str]:

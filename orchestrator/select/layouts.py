@@ -25,6 +25,7 @@ from orchestrator.values.trace import Trace
 _INTERPRETED = frozenset({"jit", "promoted", "schema"})
 _COPY = OperatorName("aten::copy_")
 _FLOATS = frozenset({"BFloat16", "Double", "Float", "Half"})
+_OF_QNNPACK = frozenset({"QUInt8"})
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def of_other_layouts(
     Tags in `data.tags` count, and all tags of an operator that is added and computes. A tag gets
     the dtypes that were traced for any tag that counts of the same operator; beside a tag of a
     copy, all dtypes that the model computes in; and where that is none, those of an operator that
-    computes get the floating-point dtypes that the model computes in.
+    computes get the floating-point dtypes that the model computes in. A tag in
+    `data.beside_qnnpack` has the dtype of QNNPACK, if the model computes in it.
     """
     ran = trace.called_operators.keys()
     new, left = set[OperatorName](), list(ran)
@@ -63,6 +65,7 @@ def of_other_layouts(
     counting = _counting(index, kernels, data)
     of_trace = frozenset(trace.kernel_tags)
     computed = _dtypes(trace, of_trace - copies)
+    of_qnnpack = computed & _OF_QNNPACK
     dtypes = dict[str, set[str]]()
     for operator, own in code.items():
         counted = own.tags & counting
@@ -75,6 +78,8 @@ def of_other_layouts(
                 found = found or computed & _FLOATS
             for tag in tags if found else ():
                 dtypes.setdefault(tag, set()).update(found)
+        for tag in own.tags.intersection(data.beside_qnnpack) if of_qnnpack else ():
+            dtypes.setdefault(tag, set()).update(of_qnnpack)
     who = frozenset({trace.model})
     return Selection(
         operators=dict.fromkeys(sorted(new), who),

@@ -23,7 +23,7 @@ from cpu_levels import processor_levels
 from geometries import Case, cases, samples
 from layer_models import Weight
 from native_runner import compile_consumer
-from real import CONSUMERS, EACH_RUNTIME, V2_6, orchestrator, workspace_copy
+from real import CONSUMERS, EACH_RUNTIME, orchestrator, workspace_copy
 from test_verified_levels import emulator
 from zig_tool import ARM_CC, HOST_CC
 
@@ -214,10 +214,11 @@ def test_nan_and_infinities_pass(workspace: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.full_only
-def test_geometries_on_arm64(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runtime", EACH_RUNTIME)
+def test_geometries_on_arm64(runtime: str, tmp_path: Path) -> None:
     """In an emulator."""
     abi = "linux-arm64"
-    root = layers_workspace(tmp_path, V2_6, [abi])
+    root = layers_workspace(tmp_path, runtime, [abi])
     some = list(islice(cases(SEED, 10**9), int(os.environ.get("CASES", COUNT))))
     assert "\n".join(compared(root, some, tmp_path, abi, ARM_CC, emulator())) == ""
     some = [one for one in some if not is_winograd(one)]

@@ -19,6 +19,9 @@ void separate_windows(PackedConvolution& packed) {
   }
   // a kernel reads whole vectors of channels
   packed.zeros.assign(op.groups + 64, 0);
+  // Pixels have addresses in an input that is not there yet. The kernel knows zeros by their address, so
+  // none may have that one: they lie behind.
+  op.last_input = packed.zeros.data() + packed.zeros.size();
   const size_t columns = (tile + height - 1) / height, row = op.output_width * columns * height;
   packed.pixels.assign(op.output_height * row, packed.zeros.data());
   // XNNPACK writes pointers behind the last window for a tile that is larger than `numbers`

@@ -100,6 +100,7 @@ class C:
         if isinstance(one, P):  # what a call gave
             return one
         ((kind, content),) = one.items()
+        content = content.encode() if kind == "string" else content
         count = ctypes.c_size_t(len(content) if hasattr(content, "__len__") else 0)
         match kind:
             case "none":
@@ -109,7 +110,7 @@ class C:
             case "int" | "double":
                 made = getattr(self.lib, f"lta_{kind}")(content)
             case "string":
-                made = self.lib.lta_string(content.encode(), count)
+                made = self.lib.lta_string(content, count)
             case "tensor":
                 made = self.tensor(content)
             case "tuple":

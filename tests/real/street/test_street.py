@@ -9,7 +9,9 @@ file:
   via        how it is exported: `script` (default), `export`, `trace`
   forms      `plain` (default), as torch writes it, and `static`, canonical
   inputs     method -> calls that are traced, each a list of arguments
-  calls      [method, argument...] of each call that is compared with eager PyTorch
+  archive    `zip64`: the file is packed again by another tool, with sizes of 64 bits
+  calls      [method, argument...] of each call that is compared with eager PyTorch; {dies: [..]} of
+             one that PyTorch dies of, or reads outside of memory, and that is to be an error
   again      how often the calls are made
   levels     true: at each CPU level of this processor
   host       what the process is like: see `host.py`
@@ -164,10 +166,12 @@ class Street:
         driver = self.root / f".orchestrator/variants/street/{ARM}/driver"
         argv = [*emulator(), str(driver), "--model", str(model), "--inputs", str(inputs)]
         argv += ["--output", str(output), "--no-args"]
-        ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+        env = {**os.environ, "LD_LIBRARY_PATH": str(self.root / f"dist/street/{ARM}/lib")}
+        ran = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
         told = output.read_text(encoding="utf-8") if output.is_file() else ""
         # 1: a call failed, as some are to
-        return subprocess.CompletedProcess(argv, min(ran.returncode, 0), told, ran.stderr)
+        code = min(ran.returncode, 0) if told else ran.returncode
+        return subprocess.CompletedProcess(argv, code, told, ran.stderr)
 
     def expected(self, name: str) -> dict[str, Any]:
         return {"runs": [call["expected"] for call in self.calls(name)]}

@@ -51,6 +51,19 @@ def test_the_other_order_of_channels_has_the_traced_dtypes(dialect: Dialect) -> 
 
 
 @EACH
+def test_sizes_that_qnnpack_does_not_take_have_its_dtype(dialect: Dialect) -> None:
+    """A pool of one place, of which no tag of a pool was traced."""
+    ran = ("aten::_adaptive_avg_pool2d", "quantized::mul")
+    kernels = shipped_kernels(("CPU", "QuantizedCPU"), dialect)
+    data = dialect.facts.layouts
+    for traced, expected in (("QUInt8", ["QUInt8"]), ("Float", None)):
+        one = trace(ran, {"qmul": (traced,)})
+        found = dtypes(of_other_layouts(shipped(dialect), kernels, one, data))
+        for pool in ("2d_quantized_cpu", "3d_ndhwc"):
+            assert found.get(f"adaptive_avg_pool{pool}") == expected
+
+
+@EACH
 def test_what_an_argument_decides_on_is_not_selected(dialect: Dialect) -> None:
     """As the dimension of softmax, and the limits of clamp."""
     tags = {"softmax_lastdim_kernel_impl": ("Float",), "clamp_scalar_cpu": ("Float",)}
@@ -96,6 +109,7 @@ def test_layers_of_pytorch_call_more(dialect: Dialect) -> None:
         ("aten::matmul", {"aten::mm", "aten::bmm", "aten::mT"}),
         ("aten::any.dim", {"aten::view_as"}),
         ("aten::chunk", {"aten::split_with_sizes"}),
+        ("aten::median", {"aten::full"}),
         ("aten::einsum", {"aten::mul.Tensor", "aten::sum.dim_IntList"}),
         ("aten::std.correction", {"aten::mean.dim", "aten::_local_scalar_dense"}),
     ],
