@@ -135,6 +135,7 @@ class _Together:
     here: Invocation
     development: Development
     subjects: Sequence[Subject]
+    roots: frozenset[OperatorName]
     operators: set[OperatorName] = field(default_factory=set)
     wide: set[str] = field(default_factory=set)
 
@@ -154,8 +155,8 @@ class _Together:
 
     def _made(self) -> tuple[Base, Shard]:
         with workspace_lock(self.here.context.state, True, self.here.log, "zoo"):
-            roots = frozenset[OperatorName]().union(*(one.roots for one in self.subjects))
-            return self.development.base, self.development.shard(roots, self.operators, self.wide)
+            shard = self.development.shard(self.roots, self.operators, self.wide)
+            return self.development.base, shard
 
     def _misses(self, seen: RunnerResult) -> bool:
         known = self.development.runtime.kernels.by_operator
@@ -186,11 +187,12 @@ def run_all(rows: Sequence[Row], folder: Path) -> dict[str, Row]:
     )
     with store_in_use(here):
         runtime = here.runtimes.on(here.workspace.config.default_runtime)
+        subjects, found = _subjects(here, runtime, rows, folder)
+        roots = frozenset[OperatorName]().union(*(one.roots for one in subjects))
+        runtime = here.runtimes.with_shipped(runtime, roots)
         development = Development(here, runtime, None, progress_view(False))
         development.require()
-        together = _Together(here, development, [])
-        subjects, found = _subjects(here, runtime, rows, folder)
-        together.subjects = subjects
+        together = _Together(here, development, subjects, roots)
         with workspace_lock(here.context.state, True, here.log, "zoo"):
             _ = development.base
         for one in subjects:

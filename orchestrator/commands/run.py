@@ -117,7 +117,8 @@ def _subjects(
         name = chosen(here.workspace, arguments.runtime)
         path = model_path(here.workspace, arguments.what)
         runtime = here.runtimes.on(name)
-        return runtime, (file_subject(here, runtime, path, inputs),)
+        subject = file_subject(here, runtime, path, inputs)
+        return here.runtimes.with_shipped(runtime, subject.roots), (subject,)
     app = chosen_app(here, arguments)
     subjects = app_subjects(here, app, inputs)
     return here.runtimes.of(app.name), subjects

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, get_args
+from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.bytecode import OperatorUse
 from orchestrator.models.info import ModelInfo
 from orchestrator.models.offers import Offer, advice, all_newer, owners
-from orchestrator.values.config.app import ShippedOperator
+from orchestrator.values.config.app import SHIPPED_OPERATORS
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.own_sources import OwnClass
 
@@ -46,8 +46,6 @@ _NAMESPACE_ADVICE: Final = dict.fromkeys(
 )
 # Operators that open files by a name, with the rights of whoever runs the model, without overload.
 _OF_FILES: Final = frozenset({"aten::from_file", "aten::save"})
-# Operators that an app's `sources:` switch on.
-_SHIPPED: Final = frozenset(map(OperatorName.parse, get_args(ShippedOperator)))
 # What pack_padded_sequence makes.
 _SEQUENCE: Final = "__torch__.torch.nn.utils.rnn.PackedSequence"
 _EMPTY: Final = "()"
@@ -614,7 +612,7 @@ def _advice(
     general: bool,
 ) -> str:
     named = list(missing)
-    off = sorted(_SHIPPED.intersection(named))
+    off = sorted(SHIPPED_OPERATORS.intersection(named))
     texts = [_advice_on(operator, namespaces) for operator in named if operator not in off]
     if off:
         texts.insert(

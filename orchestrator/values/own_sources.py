@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from orchestrator.errors import Place
 from orchestrator.values.fingerprint import fingerprint
+
+# In place of an app's name: no app has it.
+NO_APP: Final = "-"
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,11 @@ class OwnSources:
             "flags": self.flags,
         }
         return fingerprint(parts)
+
+    @property
+    def owner(self) -> str:
+        """As messages have it."""
+        return "the orchestrator's operators" if self.app == NO_APP else f"//apps/{self.app}"
 
     @property
     def folder(self) -> str:

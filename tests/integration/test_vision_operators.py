@@ -194,7 +194,8 @@ HOSTILE: Mapping[str, tuple[Any, list[float] | str]] = {
 @pytest.mark.ci_only
 @pytest.mark.parametrize("runtime", EACH_RUNTIME)
 def test_an_app_has_torchvisions_results(runtime: str, tmp_path: Path) -> None:
-    """In the development library, and in what is cut, verified and delivered for two processors."""
+    """In the development library, of the app and of the file alone, and in what is cut, verified
+    and delivered for two processors."""
     root = workspace_copy(tmp_path, runtime=runtime)
     methods = [
         Calls(
@@ -215,14 +216,19 @@ def test_an_app_has_torchvisions_results(runtime: str, tmp_path: Path) -> None:
         for number, ((operator, arguments), _) in enumerate(HOSTILE.values())
     ]
     write_app(root, methods, hostile)
-    ran = orchestrator("run", f"//apps/{APP}", "--json", "--quiet", cwd=root)
-    assert ran.code == 0, ran.err
-    (model,) = json.loads(ran.out)["models"]
+    inputs = root / "inputs.json"
+    inputs.write_text(json.dumps(inputs_of(methods)))
+    ran_in_development = []
+    for what in ([f"//apps/{APP}"], [f"apps/{APP}/models/calls.ptl", "--input", str(inputs)]):
+        ran = orchestrator("run", *what, "--json", "--quiet", cwd=root)
+        assert ran.code == 0, ran.err
+        (model,) = json.loads(ran.out)["models"]
+        ran_in_development.append(model["runs"])
     for verb in ("trace", "build"):
         ran = orchestrator(verb, f"//apps/{APP}", "--json", "--quiet", cwd=root)
         assert ran.code == 0, ran.err
     assert [one["verified"] for one in json.loads(ran.out)["variants"]] == ["ok", "ok"]
-    for runs in (model["runs"], in_delivered(root, methods)):
+    for runs in (*ran_in_development, in_delivered(root, methods)):
         for run, case in zip(runs, CASES, strict=True):
             assert run["error"] is None, (case["operator"], run["error"])
             for one, other in zip(run["output"]["tuple"], case["results"], strict=True):

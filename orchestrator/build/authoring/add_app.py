@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.loadable import require_loadable
@@ -41,15 +41,13 @@ from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import sync_folder, sync_tree, write_bytes
-from orchestrator.values.config.app import PROGRAM_SUFFIX, ShippedOperator
+from orchestrator.values.config.app import PROGRAM_SUFFIX, SHIPPED_OPERATORS
 from orchestrator.values.config.forms import ABI, NAME, PATTERN_WORDS
 from orchestrator.values.methods import Method
-from orchestrator.values.operators import OperatorName
 from orchestrator.values.versions import ModelVersions
 
 _APPS: Final = "apps"
 _SUFFIX: Final = ".ptl"
-_SHIPPED: Final = frozenset(map(OperatorName.parse, get_args(ShippedOperator)))
 _UNREADABLE: Final = "check the path after --model, and the file's permissions"
 # How a value of a type is written; a tensor's shape is in no file.
 _VALUES: Final = {
@@ -253,7 +251,8 @@ def app_text(asked: AppRequest, models: Sequence[NewModel], targets: Iterable[st
             lines.append("    inputs:")
             lines += _example(model.info)
     lines += ["targets:", *(f"  - {target}" for target in targets)]
-    shipped = sorted({name for model in models for name in model.info.root_operators} & _SHIPPED)
+    named = {name for model in models for name in model.info.root_operators}
+    shipped = sorted(SHIPPED_OPERATORS & named)
     if shipped:
         lines += ["sources:", "  operators:", *(f"    - {name}" for name in shipped)]
     return "\n".join([*lines, ""])
@@ -394,7 +393,7 @@ def _read(here: Invocation, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...
                 asked.file,
                 canonical=asked.exported,
                 to_be_canonical=asked.canonical,
-                declarable=_SHIPPED,
+                declarable=SHIPPED_OPERATORS,
                 command=asked.command,
                 path=cwd / path,
             )

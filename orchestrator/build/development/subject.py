@@ -25,7 +25,7 @@ from orchestrator.models.source_lines import operator_places
 from orchestrator.system.reading import parse_json, read_text
 from orchestrator.trace.lock import lock_path, parse_lock
 from orchestrator.trace.reading import LONGEST
-from orchestrator.values.config.app import MOST_ELEMENTS, ModelConfig
+from orchestrator.values.config.app import MOST_ELEMENTS, SHIPPED_OPERATORS, ModelConfig
 from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
@@ -107,7 +107,7 @@ def app_subject(here: Invocation, app: App, model: ModelConfig, inputs: Sequence
 
 def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequence[Path]) -> Subject:
     """A model file, whether or not an app declares it; a trace of the same content is found by its
-    digest.
+    digest. It runs in `here.runtimes.with_shipped(runtime, roots)`.
 
     Of a program of torch.export a model is made first. Raises InputsUnfitError, and what
     `loadable`, `read_model` and `require_loadable` raise.
@@ -135,7 +135,10 @@ def file_subject(here: Invocation, runtime: Runtime, path: Path, inputs: Sequenc
     _require_methods(info, given, inputs)
     others = other_offers(here.workspace, version.version)
     left_out = require_loadable(
-        info, runtime.kernels, version, others, FILE, runtime.own_classes, path=path
+        *(info, runtime.kernels, version, others, FILE),
+        runtime.own_classes,
+        declarable=SHIPPED_OPERATORS,
+        path=path,
     )
     trace = next(
         (one for one in readable_locks(here, runtime) if one.identity.model == info.sha256), None

@@ -129,7 +129,8 @@ def _run_of_file(
     here: Invocation, name: str, model: Path, inputs: Sequence[Path], run: Run
 ) -> RanModel:
     runtime = here.runtimes.on(name)
-    return run(here, runtime, file_subject(here, runtime, model, inputs))
+    subject = file_subject(here, runtime, model, inputs)
+    return run(here, here.runtimes.with_shipped(runtime, subject.roots), subject)
 
 
 def _round(name: str, run: Callable[[], RanModel]) -> Round:

@@ -13,7 +13,7 @@ from orchestrator.errors import Place
 from orchestrator.load.declared import App
 from orchestrator.load.elementwise import read_elementwise
 from orchestrator.load.sources import SourceUnfitError, read_sources
-from orchestrator.values.own_sources import OwnSources
+from orchestrator.values.own_sources import NO_APP, OwnSources
 
 _SHIPPED: Final = NATIVE / "operators"
 
@@ -51,14 +51,16 @@ def _with_generated(app: App, sources: OwnSources) -> OwnSources:
     return _added(sources, made, made, of)
 
 
+def shipped_sources(operators: Collection[str]) -> OwnSources:
+    """Ours of these operators, of which there is at least one, for a model of no app."""
+    texts = _texts_of_shipped(operators)
+    files = tuple(sorted(map(_file_of, operators)))
+    return OwnSources(NO_APP, dict(sorted(texts.items())), files, (), ())
+
+
 def _with_shipped(app: App, sources: OwnSources, operators: Collection[str]) -> OwnSources:
     """The sources with one file for each operator, and the headers beside it."""
-    files = {name.replace("::", "/") + ".cpp" for name in operators}
-    texts = {
-        path.relative_to(_SHIPPED).as_posix(): path.read_text(encoding="utf-8")
-        for name in files
-        for path in (_SHIPPED / name, *(_SHIPPED / name).parent.glob("*.h"))
-    }
+    files, texts = {*map(_file_of, operators)}, _texts_of_shipped(operators)
     for path in sorted(texts):
         if path in sources.texts:
             raise SourceUnfitError(
@@ -70,6 +72,19 @@ def _with_shipped(app: App, sources: OwnSources, operators: Collection[str]) -> 
     # what is wrong with them is the switch's, in the app
     declared = app.place.file.rpartition("/")[2]
     return _added(sources, texts, files, dict.fromkeys(files, declared))
+
+
+def _file_of(operator: str) -> str:
+    return operator.replace("::", "/") + ".cpp"
+
+
+def _texts_of_shipped(operators: Collection[str]) -> dict[str, str]:
+    """The operators' files and the headers beside them: path -> text."""
+    return {
+        path.relative_to(_SHIPPED).as_posix(): path.read_text(encoding="utf-8")
+        for name in map(_file_of, operators)
+        for path in (_SHIPPED / name, *(_SHIPPED / name).parent.glob("*.h"))
+    }
 
 
 def _added(

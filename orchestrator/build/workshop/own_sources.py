@@ -127,7 +127,7 @@ def own_layer(
     work = _Work(sources, runtime, toolchain, context)
     units = work.kept()
     if units is None:
-        log(f"reading the sources of //apps/{sources.app}")
+        log(f"reading the sources of {sources.owner}")
         units = work.made()
         work.keep(units)
     packed = {name.partition(".")[0] for name in runtime.version.custom_classes}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from orchestrator.build.workshop.elementwise import all_sources
+from orchestrator.build.workshop.elementwise import all_sources, shipped_sources
 from orchestrator.build.workshop.own_sources import own_layer
 from orchestrator.build.workshop.prepare import prepare_runtime
 from orchestrator.build.workshop.runtime import Runtime
@@ -15,6 +15,8 @@ from orchestrator.context import Context
 from orchestrator.load.declared import Workspace
 from orchestrator.plan.own_folders import filled
 from orchestrator.system.folders import ensure_folder
+from orchestrator.values.config.app import SHIPPED_OPERATORS
+from orchestrator.values.operators import OperatorName
 from orchestrator.values.own_sources import OwnSources
 
 
@@ -76,9 +78,20 @@ class Runtimes:
         if sources is None:
             return on
         if app not in self._of_apps:
-            layer = own_layer(sources, on, self._toolchains.analysing, self._context, self._log)
-            self._of_apps[app] = layer.over(on)
+            self._of_apps[app] = self._with(on, sources)
         return self._of_apps[app]
+
+    def with_shipped(self, runtime: Runtime, operators: Collection[OperatorName]) -> Runtime:
+        """A pinned runtime with those of the operators that we have the C++ of, for a model of no
+        app, which could switch them on. Raises what `own_layer` raises."""
+        ours = SHIPPED_OPERATORS.intersection(operators)
+        if not ours:
+            return runtime
+        return self._with(runtime, shipped_sources([*map(str, ours)]))
+
+    def _with(self, runtime: Runtime, sources: OwnSources) -> Runtime:
+        analysing = self._toolchains.analysing
+        return own_layer(sources, runtime, analysing, self._context, self._log).over(runtime)
 
     def sources(self, app: str) -> OwnSources | None:
         """An app's own sources; None where it has none. Raises what `all_sources` raises."""

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -51,6 +51,7 @@ from orchestrator.values.config.forms import (
     inner_path,
     parse_size,
 )
+from orchestrator.values.operators import OperatorName
 
 Dispatch = Literal["direct", "table"]
 CanonicalKind = Literal["off", "static", "traced"]
@@ -170,6 +171,7 @@ ShippedOperator = Literal[
     "torchvision::ps_roi_align",
     "torchvision::roi_align",
 ]
+SHIPPED_OPERATORS: Final = frozenset(map(OperatorName.parse, get_args(ShippedOperator)))
 
 
 class TensorSpec(Declared):

@@ -117,6 +117,22 @@ def _torchvision(name: str, **settings: Any) -> Callable[[], nn.Module]:
     return make
 
 
+# Of detectors whose numbers would vanish in the backbone, so that all scores are equal and which
+# boxes are the first is by chance: the slope of the leaky ReLU that weights are made for.
+_SLOPES = {"ssdlite320_mobilenet_v3_large": 0.0, "fasterrcnn_mobilenet_v3_large_320_fpn": 0.3}
+
+
+def _detector(name: str, **settings: Any) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        its = _torchvision(name, **settings)()
+        for of, one in its.named_parameters():
+            if name in _SLOPES and of.startswith("backbone.") and one.dim() > 1:
+                nn.init.kaiming_normal_(one, a=_SLOPES[name])
+        return its
+
+    return make
+
+
 def _vision(name: str, **settings: Any) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
         from torchvision import models
@@ -480,7 +496,7 @@ TORCHVISION: Mapping[str, Architecture] = {
         name: Architecture(
             "torchvision",
             # random weights give low scores: without this, nothing is found
-            _torchvision(name, **{threshold: 0.001, limit: 20, **more}),
+            _detector(name, **{threshold: 0.001, limit: 20, **more}),
             lambda: [([torch.rand(3, 96, 96), torch.rand(3, 64, 80)],)],
         )
         for name, threshold, limit, more in (
