@@ -3,7 +3,7 @@
 // eight, which is no less exact. Its only warning is that one.
 #pragma once
 
-#include "qnnpack/checked_layers.h"
+#include "checked_layers.h"
 
 #undef TORCH_WARN
 #define TORCH_WARN(...) ((void)0)
