@@ -35,6 +35,8 @@ _RELOCATIONS: Final = (".rela.dyn", ".relr.dyn")
 # A smaller gap between functions is alignment, and goes with the function behind it.
 _ALIGNMENT: Final = 64
 _PLT_ENTRY: Final = 16
+# Of exception tables.
+_TABLE_ALIGNMENT: Final = 4
 # Formats of pointers (the low four bits of an encoding), the bit for one that counts from its own
 # place, and what stands for none.
 _FIXED: Final = {0: "Q", 2: "H", 3: "I", 4: "Q", 0xA: "h", 0xB: "i", 0xC: "q"}
@@ -171,9 +173,13 @@ class _Reader:
                 tables.append((table, function))
         section = self._sections.get(".gcc_except_table")
         if section is not None:
-            end = (section["sh_addr"] + section["sh_size"], 0)
+            content, start = section.data(), section["sh_addr"]
+            end = (start + len(content), 0)
             for (table, function), (following, _) in pairwise([*sorted(tables), end]):
-                self._take(".gcc_except_table", function, "unwinding", following - table)
+                # behind it may be those of functions that the linker has dropped
+                size = _aligned(_handlers_end(content, table - start, self._word)) + start - table
+                amount = min(size, following - table)
+                self._take(".gcc_except_table", function, "unwinding", amount)
 
     def _dynamic(self) -> None:
         """Each name of another library, in the tables by which the loader finds it."""
@@ -255,6 +261,24 @@ def _frames(table: bytes, address: int, word: int) -> Iterator[tuple[int, int, i
                 handler, _ = _pointer(table, behind, address, handlers, word)
             yield function, length + 4, handler
         at += length + 4
+
+
+def _handlers_end(content: bytes, at: int, word: int) -> int:
+    """The offset behind a function's exception table (LSDA), which begins at `at`: behind the types
+    that it catches, or the list of calls where it catches none."""
+    starts, at = content[at], at + 1
+    if starts != _OMITTED:
+        _, at = _pointer(content, at, 0, starts, word)
+    types, at, end = content[at], at + 1, 0
+    if types != _OMITTED:
+        size, at = _number(content, at)
+        end = at + size
+    size, at = _number(content, at + 1)
+    return max(end, at + size)
+
+
+def _aligned(offset: int) -> int:
+    return (offset + _TABLE_ALIGNMENT - 1) // _TABLE_ALIGNMENT * _TABLE_ALIGNMENT
 
 
 def _encodings(table: bytes, at: int, word: int) -> tuple[int, int]:

@@ -247,11 +247,48 @@ def shares_of(graph: LinkedGraph) -> tuple[Share, ...]:
     for number, node in enumerate(graph.nodes):
         for kind, amount in node.bytes.items():
             found[of.get(number, ()), node.unit, kind, dtypes.get(number, ANY)] += amount
+    _share_copies(graph, of, found)
     return tuple(
         Share(asked, unit, kind, amount, dtype)
         for (asked, unit, kind, dtype), amount in sorted(found.items())
         if amount
     )
+
+
+def _share_copies(
+    graph: LinkedGraph,
+    of: Mapping[int, tuple[str, ...]],
+    found: Counter[tuple[tuple[str, ...], str, Kind, str]],
+) -> None:
+    """Account for functions of which another object's copy is linked without an operator: move to
+    the operator the bytes by which that copy is smaller; from the code that is its alone to those
+    who ask for the function those by which it is larger."""
+    gone = defaultdict[tuple[str, ...], set[int]](set)
+    for node, asked in of.items():
+        if len(asked) == 1:
+            gone[asked].add(node)
+    for alone, nodes in sorted(gone.items()):
+        for node, amount in graph.replaced(nodes):
+            others, unit = of.get(node, ()), graph.nodes[node].unit
+            giver, taker, whose = (others, alone, unit) if amount > 0 else (alone, others, None)
+            _move(found, giver, taker, whose, abs(amount))
+
+
+def _move(
+    found: Counter[tuple[tuple[str, ...], str, Kind, str]],
+    giver: tuple[str, ...],
+    taker: tuple[str, ...],
+    unit: str | None,
+    amount: int,
+) -> None:
+    """Move up to `amount` bytes of code from the shares of one to those of another, of a unit or of
+    any, the largest first."""
+    its = [one for one in found if one[0] == giver and one[2] == "code" and unit in (None, one[1])]
+    for share in sorted(its, key=lambda one: (-found[one], one)):
+        part = min(amount, found[share])
+        found[share] -= part
+        found[(taker, *share[1:])] += part
+        amount -= part
 
 
 def exclusive(graph: LinkedGraph, nodes: Collection[int]) -> int:

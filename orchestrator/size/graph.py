@@ -8,7 +8,7 @@ point. Of a unit, static initialisers are there because something of the unit is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,11 +59,13 @@ class Wanted:
     asked     those of them, and classes, that models ask for -> units that it brings besides. What
               is selected for another reason, and nothing calls, counts as asked for
     dtypes    of kernel tags, those that are selected
+    beside    unit -> units that are linked where it is
     """
 
     selected: Mapping[OperatorName, Registered]
     asked: Mapping[str, Collection[str]]
     dtypes: Mapping[str, Collection[str]]
+    beside: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -85,6 +87,15 @@ class Node:
         return sum(self.bytes.values())
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A copy of an inline function or a template, in bytes. presence: the node that stands for its
+    object in the link."""
+
+    presence: int
+    bytes: int
+
+
 @dataclass
 class LinkedGraph:
     """Nodes by number.
@@ -94,6 +105,7 @@ class LinkedGraph:
     asked     what is asked for, an operator or a class -> the node that stands for it
     selected  those that stand for operators and classes
     switches  those that switch over dtypes -> the selected ones
+    copies    function or object of which several objects have a copy -> all; the first is linked
     """
 
     nodes: list[Node]
@@ -101,6 +113,7 @@ class LinkedGraph:
     asked: dict[str, int]
     selected: set[int]
     switches: dict[int, frozenset[str]] = field(default_factory=dict)
+    copies: dict[int, tuple[Copy, ...]] = field(default_factory=dict)
 
     def reached(self, start: Iterable[int], without: Collection[int] = ()) -> set[int]:
         """All nodes that these refer to, directly or not, past none of `without`."""
@@ -112,6 +125,15 @@ class LinkedGraph:
                     found.add(target)
                     left.append(target)
         return found
+
+    def replaced(self, gone: Collection[int]) -> Iterator[tuple[int, int]]:
+        """Yield what stays without these nodes and is linked of another object then, with the bytes
+        by which that copy is smaller; negative where it is larger."""
+        for node, (kept, *others) in self.copies.items():
+            if kept.presence in gone and node not in gone:
+                left = next((one for one in others if one.presence not in gone), kept)
+                if left.bytes != kept.bytes:
+                    yield node, kept.bytes - left.bytes
 
     def bytes(self, nodes: Iterable[int]) -> int:
         """Total bytes of these nodes."""

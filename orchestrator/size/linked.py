@@ -23,6 +23,7 @@ from orchestrator.size.walk import Walk
 
 # Beginnings of input sections' names, each the output section that a linker puts them in.
 _OUTPUT: Final = (".data.rel.ro", ".rodata", ".text", ".tdata", ".data", ".init_array")
+_TABLES: Final = ".gcc_except_table"
 
 
 def linked_graph(
@@ -69,6 +70,8 @@ class _Placing:
             if kind == "compiler":
                 for address in self._addresses.get(str(name), ()):
                     self._own(address, node)
+        for function, (node, amount) in sorted(self._walk.tables.items()):
+            self._table(self._walk.sections.get(function), node, amount)
         self._texts()
         for name, amount in self._layout.imports.items():
             caller = self._walk.others.get(("import", name))
@@ -131,6 +134,18 @@ class _Placing:
         if amount:
             self._rest[output, kind] -= amount
             self._add(node, becomes, amount)
+
+    def _table(self, function: int | None, node: int, amount: int) -> None:
+        """Attribute a function's table of exceptions to a node; of one that the linker has dropped
+        it is in the file too."""
+        if function is None:
+            self._loose(_TABLES, "unwinding", amount, node, "unwinding")
+            return
+        kinds = self._nodes[function].bytes
+        amount = min(amount, kinds.get("unwinding", 0))
+        if amount:
+            kinds["unwinding"] -= amount
+            self._add(node, "unwinding", amount)
 
     def _share(self, node: int, shares: Sequence[tuple[int, int]]) -> None:
         """Move to each operator its part of the code or the table that registers it."""

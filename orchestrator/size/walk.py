@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, TypeVar
 
 from orchestrator.index.objects import ObjectFacts, Reference, Section
@@ -19,6 +20,7 @@ from orchestrator.size.graph import (
     HEADER,
     SYSTEM,
     TEXTS,
+    Copy,
     LinkedGraph,
     LinkedObject,
     Node,
@@ -28,6 +30,7 @@ from orchestrator.values.operators import OperatorName
 
 _STRINGS: Final = ".rodata.str"
 _CONSTANTS: Final = re.compile(r"\.rodata\.cst(\d+)$")
+_OUTLINED: Final = "OUTLINED_FUNCTION_"
 _HANDLERS: Final = ".gcc_except_table"
 # What a switch over dtypes calls for those that it does not have (native/capi/selection_error.h).
 _RAISING: Final = re.compile(r"_ZN3lta(18dtype_not_selected|21dtype_not_implemented)E")
@@ -58,6 +61,7 @@ class Walk:
         self._known = known
         self._selected = frozenset(selected)
         self._kernels = _inverse((name, sorted(one.kernels)) for name, one in selected.items())
+        self._by_text = {str(one): one for one in self._selected}
         self._structs = {
             one.removeprefix("aten::").replace(".", "_"): one
             for one in self._selected
@@ -65,20 +69,28 @@ class Walk:
         }
         self._asked = asked
         self._brought = selected
+        self._beside = wanted.beside
         self._dtypes = wanted.dtypes
         self._askers = {unit: frozenset(who) for unit, who in _inverse(asked.items()).items()}
         self._numbers = {one.unit: number for number, one in enumerate(objects)}
         self.definer: dict[str, Key] = {}
+        # of inline functions and templates all copies, in the order of the link
+        self._copies: dict[str, list[Key]] = {}
         for kind in ("global_symbols", "weak_symbols"):
             for number, of in enumerate(objects):
                 for symbol, section in getattr(of.facts, kind).items():
                     self.definer.setdefault(symbol, (number, section))
+                    if of.facts.sections[section].comdat:
+                        self._copies.setdefault(symbol, []).append((number, section))
         self._handlers = {
             (number, function): handlers
             for number, one in enumerate(objects)
             for function, handlers in _handlers(one.facts)
         }
-        self._inits: dict[int, tuple[int, ...]] = {}
+        # tables of exceptions that are there with their object, whether their functions are or not:
+        # function -> the node that stands for the object, and the table's bytes
+        self.tables: dict[Key, tuple[int, int]] = {}
+        self._present: dict[int, int] = {}
         self._waiting: list[Key] = []
 
     def run(self, exports: Collection[str]) -> None:
@@ -87,7 +99,7 @@ class Walk:
         graph.base += [self._node(self.definer[one]) for one in exports if one in self.definer]
         for number, one in enumerate(self.objects):
             if one.always:
-                graph.base += self._init(number)
+                graph.base.append(self._presence(number))
         for operator, registered in self._brought.items():
             self._bring(operator, registered.units)
         for name, units in sorted(self._asked.items()):
@@ -98,16 +110,18 @@ class Walk:
             if (node := self._other("operator", name, "")) not in called:
                 graph.asked[name] = node
         for number in range(len(self.objects)):
-            if number not in self._inits:
-                graph.base += self._init(number)
+            if number not in self._present:
+                graph.base.append(self._presence(number))
                 self._follow()
+        self._keep_tables()
+        self._follow()
+        graph.copies = dict(self._other_copies())
 
     def _bring(self, name: str, units: Collection[str]) -> int:
-        """The node of an operator or a class, which refers to the initialisers of units."""
+        """The node of an operator or a class, which needs units."""
         node = self._other("operator", name, "")
         edges = self.graph.nodes[node].edges
-        for unit in sorted(units):
-            edges.update(self._init(self._numbers[unit]))
+        edges.update(self._presence(self._numbers[unit]) for unit in sorted(units))
         return node
 
     def _other(self, kind: str, name: str | bytes, unit: str) -> int:
@@ -143,16 +157,47 @@ class Walk:
             self._waiting.append(key)
         return number
 
-    def _init(self, number: int) -> tuple[int, ...]:
-        """An object's static initialisers."""
-        if number not in self._inits:
-            self._inits[number] = ()
-            self._inits[number] = tuple(
+    def _presence(self, number: int) -> int:
+        """The node that stands for an object in the link, and refers to what is there with it
+        whatever is used of it: its static initialisers, and the units beside it."""
+        node = self._present.get(number)
+        if node is None:
+            one = self.objects[number]
+            node = self._present[number] = self._new(one.unit, one.unit)
+            self.graph.nodes[node].edges.update(
                 self._node((number, section.index))
-                for section in self.objects[number].facts.sections.values()
+                for section in one.facts.sections.values()
                 if section.init
             )
-        return self._inits[number]
+            self.graph.nodes[node].edges.update(
+                self._presence(self._numbers[unit]) for unit in self._beside.get(one.unit, ())
+            )
+        return node
+
+    def _keep_tables(self) -> None:
+        """Find the tables of exceptions that the linker keeps also of functions that it drops: all
+        that are not in a group with their function."""
+        for function, handlers in self._handlers.items():
+            if not handlers.comdat:
+                node = self._presence(function[0])
+                self.tables[function] = node, handlers.size
+                if function not in self.sections:
+                    references = self._targets(function[0], handlers.references)
+                    self.graph.nodes[node].edges.update(references)
+
+    def _other_copies(self) -> Iterator[tuple[int, tuple[Copy, ...]]]:
+        """Yield each function and object of which several objects have a copy, with all of them."""
+        for key, node in self.sections.items():
+            for name in self.objects[key[0]].facts.sections[key[1]].defines:
+                copies = self._copies.get(name, ())
+                if len(copies) > 1 and copies[0] == key:
+                    yield node, tuple(self._copy(copy) for copy in copies)
+                    break
+
+    def _copy(self, key: Key) -> Copy:
+        handlers = self._handlers.get(key)
+        size = self.objects[key[0]].facts.sections[key[1]].size
+        return Copy(self._presence(key[0]), size + (handlers.size if handlers else 0))
 
     def _follow(self) -> None:
         while self._waiting:
@@ -165,8 +210,11 @@ class Walk:
         references = [*section.references, *(handlers.references if handlers else ())]
         if dtypes := self._switched(facts, section):
             self.graph.switches[self.sections[key]] = dtypes
-        if not section.comdat:
-            node.edges.update(self._init(key[0]))
+        # a local one is reached from its own object, also from a copy there that another could have
+        if not section.comdat and any(
+            name in facts.global_symbols or name in facts.weak_symbols for name in section.defines
+        ):
+            node.edges.add(self._presence(key[0]))
         called = self._called(section)
         if called is not None:
             # what an operator's entry point refers to is there for the operator
@@ -180,7 +228,7 @@ class Walk:
             edges = self.graph.nodes[number].edges
             edges.update(self._targets(key[0], own))
             if not self.objects[key[0]].always:
-                edges.update(self._init(key[0]))
+                edges.add(self._presence(key[0]))
             self.shares.setdefault(key, []).append((number, amount))
         left = (reference for reference in references if reference not in of_operators)
         self._refer(key[0], node, self._targets(key[0], left))
@@ -220,6 +268,10 @@ class Walk:
         if cut is None:
             yield from self._by_names(facts, section)
             return
+        listed = list(self._listed(facts, section))
+        if len(listed) > sum(one.operator in self._selected for one in cut.cuts):
+            yield from listed
+            return
         begin = 0
         for one in cut.cuts:
             if one.operator in self._selected:
@@ -236,18 +288,36 @@ class Walk:
                 yield one.operator, [*one.references, *others], one.end - begin
             begin = one.end
 
+    def _listed(
+        self, facts: ObjectFacts, section: Section
+    ) -> Iterator[tuple[OperatorName, Sequence[Reference], int]]:
+        """The same of a section that makes a list of operators and registers all of them at once:
+        a schema, then the function."""
+        for reference, following in pairwise(sorted(section.references, key=lambda r: r.offset)):
+            text = facts.string_at(reference.section, reference.addend) or ""
+            operator = self._by_text.get(text.partition("(")[0])
+            if operator is not None:
+                yield operator, [reference, following], following.offset - reference.offset
+
     def _by_names(
         self, facts: ObjectFacts, section: Section
     ) -> Iterator[tuple[OperatorName, Sequence[Reference], int]]:
-        """The same of a section that an optimiser has cut into pieces: by the names of the
-        functions that are registered."""
+        """The same of a section of which the optimiser has made pieces functions of their own: by
+        the names of the functions that are registered, each before the operator's name."""
         if self._known.library_block.search(section.name) is None:
             return
-        for reference in section.references:
+        pending, operators = list[Reference](), tuple[OperatorName, ...]()
+        for reference in sorted(section.references, key=lambda r: r.offset):
             target = facts.sections.get(reference.section)
             symbol = reference.symbol or (target.defines[0] if target and target.defines else "")
-            for operator in self._kernels.get(readable(symbol).rpartition("::")[2], ()):
-                yield operator, [reference], 0
+            if symbol.startswith(_OUTLINED):
+                continue
+            pending.append(reference)
+            operators = operators or (*self._kernels.get(readable(symbol).rpartition("::")[2], ()),)
+            if facts.string_at(reference.section, reference.addend) is not None:
+                for operator in operators:
+                    yield operator, pending, reference.offset - pending[0].offset
+                pending, operators = [], ()
 
     def _targets(self, number: int, references: Iterable[Reference]) -> Iterator[int]:
         facts = self.objects[number].facts
@@ -257,7 +327,7 @@ class Walk:
                 yield self._node(self.definer[reference.symbol])
                 if not reference.section:
                     # also of a template that the other object instantiates
-                    yield from self._init(self.definer[reference.symbol][0])
+                    yield self._presence(self.definer[reference.symbol][0])
             elif section is None:
                 if reference.symbol in self._imports:
                     yield self._other("import", reference.symbol, SYSTEM)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
 from guide import rough, shown
 from real import ROOT, orchestrator
 
+from benchmarks.removals import removals
 from orchestrator.binary.macho_live import linked_bytes
+from orchestrator.build.workshop.invocation import load
+from orchestrator.cli import make_context
+from orchestrator.values.labels import VariantLabel
 
 
 def check(built: Path, *labels: str) -> None:
@@ -32,6 +38,19 @@ def test_the_sum_is_the_file(built: Path) -> None:
 @pytest.mark.full_only
 def test_the_sum_is_the_file_of_every_app(built: Path) -> None:
     check(built, "//...")
+
+
+@pytest.mark.ci_only
+def test_without_an_operator_the_library_is_smaller_by_what_is_told(built: Path) -> None:
+    """More of them are in benchmarks/REMOVALS.md."""
+    del built
+    context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
+    label = VariantLabel("scanner", "linux-x86_64")
+    operators = ("aten::conv2d", "aten::hardswish")
+    found = [*removals(load(context, pytest.fail), label, operators)]
+    assert [one.operator for one in found] == [*operators]
+    for one in found:
+        assert one.gone == pytest.approx(one.told, rel=0.02)
 
 
 def test_the_guide(built: Path) -> None:

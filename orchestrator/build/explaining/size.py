@@ -22,7 +22,12 @@ from orchestrator.deliver.manifest import MANIFEST, read_manifest
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.index.model import aliases
 from orchestrator.index.objects import read_object
-from orchestrator.libraries.features import asked_by_operators, sources_of
+from orchestrator.libraries.features import (
+    asked_by_operators,
+    asked_by_units,
+    sources_of,
+    with_beside,
+)
 from orchestrator.models.coverage import sites_of
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.size.atoms import atoms_graph
@@ -276,7 +281,11 @@ def _wanted(runtime: Runtime, variant: Variant, units: set[str]) -> Wanted:
             unit.path for unit in index.units if custom in unit.classes
         } & units
     dtypes = {tag: frozenset(of) for tag, of in selection.kernel_dtypes.items()}
-    return Wanted(selected, asked, dtypes)
+    beside = {
+        unit: {f"native/{source}" for source in sources_of(with_beside([feature]))} & units
+        for unit, feature in asked_by_units(parts).items()
+    }
+    return Wanted(selected, asked, dtypes, beside)
 
 
 def _asked(here: Invocation, variant: Variant, graph: LinkedGraph) -> dict[str, Asked]:
@@ -372,7 +381,8 @@ def bytes_for(graph: LinkedGraph, subject: str) -> Bytes | None:
         needed = graph.bytes(graph.reached(asked) - base)
         others = [node for name, node in graph.asked.items() if node not in asked]
         if len(others) < len(graph.asked):
-            alone = needed - graph.bytes(graph.reached(asked) & graph.reached(others) - base)
+            gone = graph.reached(asked) - graph.reached(others) - base
+            alone = graph.bytes(gone) + sum(amount for _, amount in graph.replaced(gone))
         else:
             alone = exclusive(graph, asked)
         return Bytes(graph.bytes(asked), alone, max(needed - alone, 0))

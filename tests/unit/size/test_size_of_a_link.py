@@ -19,8 +19,9 @@ from orchestrator.pytorch.v2_6.dialect import DIALECT
 from orchestrator.report.size import sizes_json, sizes_text
 from orchestrator.size.attribution import Asked, Attribution, exclusive, shares_of
 from orchestrator.size.dtypes import SEVERAL, dtypes_of, named
-from orchestrator.size.graph import LinkedGraph, LinkedObject, Node, Wanted
+from orchestrator.size.graph import LinkedGraph, LinkedObject, Node, Registered, Wanted
 from orchestrator.size.linked import linked_graph
+from orchestrator.values.operators import OperatorName
 
 BASE = """
 int sink(const char* text, const int* numbers) { return text[0] + numbers[0]; }
@@ -75,6 +76,56 @@ CASES = {
     "Float": "case c10::ScalarType::Float: return kernel<float>(data);",
     "Long": "case c10::ScalarType::Long: return kernel<long>(data);",
 }
+# what units with exceptions need of the C++ library
+PERSONALITY = """
+extern "C" {
+int __gxx_personality_v0(...) { return 0; }
+void __cxa_begin_catch(void*) {}
+void __cxa_end_catch() {}
+void _Unwind_Resume(void*) {}
+int may_throw(int x) { __builtin_trap(); }
+__attribute__((visibility("default"))) int lta_run(int x) { return may_throw(x); }
+}
+"""
+# an operator's unit, with functions that nothing refers to: each has a table of exceptions
+CATCHING = """
+extern "C" int may_throw(int);
+#define TRIED(name) int name(int x) {{ {tries} return 0; }}
+{dropped}
+namespace {{ TRIED(kept) }}
+int (*volatile entry)(int);
+__attribute__((constructor)) static void start() {{ entry = kept; }}
+"""
+# units with a copy each of an inline function, of different sizes, and with code of their own
+COPIES = """
+extern "C" int may_throw(int);
+namespace at {{ __attribute__((noinline)) inline int copied(int x) {{ {calls} return x; }} }}
+static int own(int x) {{ {own} return at::copied(x); }}
+int (*volatile {name}_entry)(int);
+__attribute__((constructor)) static void start() {{ {name}_entry = own; }}
+"""
+# a list of the interpreter's operators, all of which are then registered at once
+LISTED = """
+namespace torch::jit {
+struct Operator {
+  __attribute__((noinline)) Operator(int kind) { given = kind; }
+  volatile int given;
+};
+__attribute__((noinline, optnone)) void take(const char* schema, int (*function)(int)) {
+  function(schema[0]);
+}
+}
+volatile int seen;
+#define TEN(x) x x x x x x x x x x
+static int one(int x) { TEN(x = x * seen + 77;) return x; }
+static int two(int x) { TEN(TEN(x = x * seen + 77;)) return x; }
+__attribute__((constructor)) static void start() {
+  torch::jit::take("aten::one(int a) -> int", one);
+  torch::jit::take("aten::two(int a) -> int", two);
+  torch::jit::Operator other(3);
+}
+extern "C" __attribute__((visibility("default"))) void lta_run() {}
+"""
 FLAGS = ("-O2", "-g0", "-fPIC", "-fno-sanitize=all", "-fvisibility=hidden")
 SECTIONS = ("-ffunction-sections", "-fdata-sections", "-fno-stack-protector")
 ASKED = {"toy::large": ["large.c"], "toy::small": ["small.c"]}
@@ -169,6 +220,81 @@ def test_every_view_adds_up(attribution: tuple[Attribution, LinkedGraph]) -> Non
         rows = sizes_json(found, graph, by)["rows"]
         assert sum(row["bytes"] for row in rows) == found.size, by
     assert "model: forward at net.py:3" in sizes_text(found, graph, "operator", top=9)
+
+
+def alone_and_gone(
+    wanted: Wanted, name: str, without: tuple[Path, ...], *units: Path
+) -> tuple[int, int]:
+    """Bytes that the first unit's operator has alone, and those by which a library of the units
+    `without` it is smaller."""
+    library = linked(units[0].parent, *units)
+    size = len(stripped(library))
+    graph = graph_of(library, wanted, *units)
+    shares = shares_of(graph)
+    assert sum(share.bytes for share in shares) == size
+    alone = sum(share.bytes for share in shares if share.asked == (name,))
+    return alone, size - len(stripped(linked(units[0].parent, *without)))
+
+
+def test_tables_of_dropped_functions_are_their_units(tmp_path: Path) -> None:
+    base = compiled(tmp_path, "base", PERSONALITY, ".cpp")
+    tries = "".join(f"try {{ may_throw({n}); }} catch (...) {{ }}" for n in range(20))
+    dropped = "\n".join(f"TRIED(dropped_{n})" for n in range(300))
+    text = CATCHING.format(tries=tries, dropped=dropped)
+    catching = compiled(tmp_path, "catching", text, ".cpp")
+    wanted = Wanted({}, {"toy::catching": ["catching.c"]}, {})
+    alone, gone = alone_and_gone(wanted, "toy::catching", (base,), base, catching)
+    # the linker keeps all of them
+    assert alone > 300 * 20 * 4
+    assert gone == pytest.approx(alone, rel=0.02)
+
+
+@pytest.mark.parametrize(("first", "second"), [(100, 400), (400, 100)])
+def test_without_an_operator_another_units_copy_is_linked(
+    tmp_path: Path, first: int, second: int
+) -> None:
+    base = compiled(tmp_path, "base", PERSONALITY, ".cpp")
+    call = "x = may_throw(x) * 7;"
+    one, other = (
+        compiled(
+            tmp_path,
+            name,
+            COPIES.format(name=name, calls=call * calls, own=call * 800),
+            ".cpp",
+        )
+        for name, calls in (("one", first), ("other", second))
+    )
+    wanted = Wanted({}, {"toy::one": ["one.c"], "toy::other": ["other.c"]}, {})
+    alone, gone = alone_and_gone(wanted, "toy::one", (base, other), base, one, other)
+    assert gone == pytest.approx(alone, rel=0.02)
+    # by 300 calls more or less than what is its alone in any case
+    assert gone == pytest.approx(14 * (800 + first - second), rel=0.2)
+
+
+def test_units_that_are_linked_beside_another_are_there_for_it(
+    units: tuple[Path, Path, Path],
+) -> None:
+    base, large, small = units
+    asked = {"toy::large": ["large.c"]}
+    wanted = Wanted({}, asked, {}, {"large.c": {"small.c"}})
+    alone, gone = alone_and_gone(wanted, "toy::large", (base,), base, large, small)
+    # with the sections that nothing else is in
+    assert gone == pytest.approx(alone, rel=0.03)
+
+
+def test_listed_operators_have_their_functions(tmp_path: Path) -> None:
+    listed = compiled(tmp_path, "base", LISTED, ".cpp")
+    operators = [OperatorName(f"aten::{one}") for one in ("one", "two")]
+    selected = {one: Registered(frozenset(), frozenset()) for one in operators}
+    wanted = Wanted(selected, {str(one): () for one in operators}, {})
+    shares = shares_of(graph_of(linked(tmp_path, listed), wanted, listed))
+    code = Counter[tuple[str, ...]]()
+    for share in shares:
+        code[share.asked] += share.bytes if share.kind == "code" else 0
+    assert code["aten::two",] > 1.5 * code["aten::one",] > 0
+    # what registers any of them is nobody's
+    strings = {share.asked: share.bytes for share in shares if share.kind == "strings"}
+    assert strings["aten::one",] == strings["aten::two",] == len("aten::one(int a) -> int") + 1
 
 
 def of_dtypes(folder: Path, *dtypes: str) -> tuple[int, dict[str, int]]:
