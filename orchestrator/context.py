@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ class Context:
     env     the process environment, never read from `os.environ` below the CLI
     runner  starts every process that is started below the CLI
     signing_password  of the key for packages; not in `env`, with which compilers and models run
+    whole   where `state` is a part of it with a lock of its own: the workspace's scratch
     """
 
     root: Path
@@ -36,6 +37,16 @@ class Context:
     env: Mapping[str, str]
     runner: CommandRunner = LOCAL
     signing_password: str | None = field(default=None, repr=False)
+    whole: Path | None = None
+
+    def in_part(self, name: str) -> Context:
+        """The context of a command that writes into a part of the state, beside a build."""
+        return replace(self, state=self.state / name, whole=self.state)
+
+    @property
+    def shared(self) -> Path:
+        """The state folder for files that commands share, whatever locks they hold."""
+        return self.whole or self.state
 
     @property
     def texts(self) -> Path:

@@ -12,7 +12,7 @@ from orchestrator.deliver.files import RECORD
 from orchestrator.deliver.record import FOLDER, our_packages
 from orchestrator.errors import ExitCode, visible
 from orchestrator.system.folders import folder_size, refuse_foreign, remove_folder
-from orchestrator.system.workspace_lock import cache_alone, workspace_lock
+from orchestrator.system.workspace_lock import RUNS, cache_alone, workspace_lock
 
 NAME = "clean"
 HELP = """\
@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     # Running commands hold these locks, so that their files do not vanish.
     with ExitStack() as locks:
         if context.state in present:
-            locks.enter_context(workspace_lock(context.state, wait=False, on_wait=print))
+            runs = context.state / RUNS
+            for state in (context.state, *([runs] if runs.is_dir() else [])):
+                locks.enter_context(workspace_lock(state, wait=False, on_wait=print))
         if context.cache in present:
             locks.enter_context(cache_alone(context.cache))
         kept = _not_ours(context.dist) if context.dist in present else []

@@ -26,7 +26,7 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.load.inputs import parse_run
 from orchestrator.report.canonical import rewrite_value
-from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
+from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "export"
 HELP = """\
@@ -196,8 +196,7 @@ def _run_model(arguments: argparse.Namespace, here: Invocation) -> int:
     with cache_in_use(context.cache, here.log):
         if app in here.workspace.apps:
             here.runtimes.prepare([app])
-        with workspace_lock(context.state, True, here.log, "export"):
-            made = export_model(here, app, asked, Path.cwd())
+        made = export_model(here, app, asked, Path.cwd())
     if arguments.json:
         print(json.dumps(_to_json(made), indent=2))
     else:

@@ -21,6 +21,8 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App, Workspace
 from orchestrator.report.run import EstimatedLibrary, MadeLibrary, MadeShard, RunReport
+from orchestrator.system.folders import ensure_folder
+from orchestrator.system.workspace_lock import RUNS
 from orchestrator.values.labels import LabelSyntaxError, meant_app
 
 NAME = "run"
@@ -83,7 +85,9 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run and print, model by model."""
     log = stderr_logger(arguments.quiet)
-    here = load(context, log)
+    # a part of the state that no build reads: neither waits for the other
+    ensure_folder(context.state, "state")
+    here = load(context.in_part(RUNS), log)
     check_launcher(here)
     inputs = [Path(name) for name in arguments.inputs]
     reports = []

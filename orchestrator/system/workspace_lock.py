@@ -1,7 +1,8 @@
 """Locks of workspaces and the cache: one build at a time per workspace, no `clean` of a used cache.
 
 The workspace: one process holds `<state>/lock`, and the file names it, as JSON. The file remains
-after the lock is released; only the lock counts.
+after the lock is released; only the lock counts. `run` holds `<state>/run/lock` instead, and writes
+there alone but for small files that are replaced as a whole: see `Context.in_part`.
 
 The cache: each user holds a shared lock on the cache's marker file; `clean` holds an exclusive one.
 The marker exists as long as the folder is ours, so a read-only cache has it too. On a file system
@@ -19,12 +20,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.system.folders import MARKER, Kind, ensure_folder, refuse_foreign
 from orchestrator.system.locks import LocksUnsupportedError, file_lock, holders
 from orchestrator.system.reading import parse_json
 
+# The part of the state that `run` writes, with a lock of its own.
+RUNS: Final = "run"
 # So much of a command line tells which it is.
 _COMMAND = 200
 

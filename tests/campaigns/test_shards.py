@@ -200,7 +200,7 @@ class Runs:
 
     def lose(self, rng: random.Random) -> None:
         """Take away a shard, the base, or an object of a shard: there is something to make."""
-        development = self.root / ".orchestrator/development"
+        development = self.root / ".orchestrator/run"
         what = rng.choice(["shard", "base", "object", "nothing"])
         stored = sorted((self.cache / "shards").rglob("*.so"))
         if what == "shard" and stored:
@@ -249,7 +249,7 @@ def test_run_killed_at_any_moment_gives_the_same(campaign: Campaign, runs: Runs)
             assert process.returncode == -signal.SIGINT or "Traceback" not in told, told
         assert list(whole(runs.cache / "shards")) is not None
         assert runs.good(app) == runs.expected[app], f"try {number}"
-    assert not (runs.root / ".orchestrator/development/link").exists()
+    assert not (runs.root / ".orchestrator/run/development/link").exists()
 
 
 @real
@@ -279,7 +279,7 @@ def test_run_with_a_store_on_a_full_disk(campaign: Campaign, runs: Runs, tmp_pat
     store = runs.cache / "shards"
     for number, _ in campaign.tries(short=2, long=len(sizes)):
         size = sizes[number] if campaign.long else (500, 200_000)[number]
-        for folder in (".orchestrator/development", ".orchestrator/store"):
+        for folder in (".orchestrator/run", ".orchestrator/store"):
             shutil.rmtree(runs.root / folder, ignore_errors=True)
         shutil.rmtree(store, ignore_errors=True)
         store.mkdir()
@@ -307,7 +307,7 @@ def test_run_with_a_store_that_is_read_only(runs: Runs) -> None:
         "projections",
     ):
         shutil.rmtree(runs.cache / folder, ignore_errors=True)
-    shutil.rmtree(runs.root / ".orchestrator/development", ignore_errors=True)
+    shutil.rmtree(runs.root / ".orchestrator/run", ignore_errors=True)
     for _ in range(2):
         done = runs.inside(_READ_ONLY, "sh", str(runs.cache), *RUN_CAMERA)
         assert done.returncode == 0, done.stderr
@@ -325,7 +325,7 @@ def test_runs_at_once_give_the_same(campaign: Campaign, runs: Runs) -> None:
     """Of one workspace, from a store without shards."""
     for number, _ in campaign.tries(short=1, long=3):
         shutil.rmtree(runs.cache / "shards", ignore_errors=True)
-        shutil.rmtree(runs.root / ".orchestrator/development", ignore_errors=True)
+        shutil.rmtree(runs.root / ".orchestrator/run", ignore_errors=True)
         every = [(app, runs.start(app)) for app in _APPS * (10 if campaign.long else 2)]
         for app, process in every:
             out, err = process.communicate(timeout=900)

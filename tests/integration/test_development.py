@@ -15,6 +15,7 @@ from guide import rough, shown
 from real import ROOT, V1_13, Ran, orchestrator, workspace_copy
 
 from orchestrator.system.folders import ensure_folder
+from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.trace.lock import parse_lock
 
 pytestmark = pytest.mark.real
@@ -54,7 +55,11 @@ def model(ran: Ran) -> dict[str, Any]:
 
 
 def test_the_second_time_everything_comes_from_the_store(root: Path) -> None:
-    out = good(orchestrator("run", "//apps/camera", cwd=root))
+    # a build does not hinder it
+    with workspace_lock(root / ".orchestrator", False, pytest.fail, command="build"):
+        ran = orchestrator("run", "//apps/camera", cwd=root)
+    assert "waiting for" not in ran.err
+    out = good(ran)
     said = shown("docs/guide/run-a-model.md", "classifier: ")
     start, end = said.split("\n...\n")
     assert rough(out).startswith(rough(start))
@@ -85,12 +90,12 @@ def test_an_app_is_timed_in_what_its_build_made(root: Path) -> None:
     assert ", 0 compiled in " in timed
     assert rough(timed) == rough(line)
     assert rough(times) in map(rough, out)
-    library = root / ".orchestrator/development/timed/libcamera_torch.so"
+    library = root / ".orchestrator/run/development/timed/libcamera_torch.so"
     assert b"xnn_" in library.read_bytes()
 
 
 def test_a_damaged_shard_is_made_again_and_a_model_that_fails_is_told(root: Path) -> None:
-    shards = (root / ".orchestrator/development/shards").glob("*.so")
+    shards = (root / ".orchestrator/run/development/shards").glob("*.so")
     last = max(shards, key=lambda path: path.stat().st_mtime)
     data = last.read_bytes()
     last.write_bytes(data[:5000] + b"\1\2\3" + data[5003:])

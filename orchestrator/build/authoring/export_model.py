@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from orchestrator.load.validate import raise_all
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.staging import write_bytes
+from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.config.app import InputRun, ModelConfig
 from orchestrator.values.config.forms import NAME, PATTERN_WORDS
 from orchestrator.values.labels import AppLabel
@@ -162,8 +163,11 @@ def export_model(here: Invocation, app: str, asked: ModelExport, cwd: Path) -> E
     path, known = _destination(there, name)
     path.parent.mkdir(exist_ok=True)
     beside = path.with_suffix(suffix)
-    write_bytes(beside, inputs)
-    write_bytes(path, made.data)
+    # a build may be reading what is declared; it knows nothing of other files, nor of a new app
+    alone = workspace_lock(context.state, True, here.log, "export") if known else nullcontext()
+    with alone:
+        write_bytes(beside, inputs)
+        write_bytes(path, made.data)
     shown, fed_by = (one.relative_to(context.root).as_posix() for one in (path, beside))
     fed = known is not None and (bool(known.runs) or there.inputs_path(known) == beside)
     return ExportedModel(app, shown, fed_by, made.info, *its, known is not None, fed, *rows)

@@ -433,7 +433,7 @@ class Development:
 
     @property
     def _groups_file(self) -> Path:
-        return self.here.context.state / NAME / f"groups-{self.runtime.index.tree}.json"
+        return self.here.context.shared / NAME / f"groups-{self.runtime.index.tree}.json"
 
     def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:

@@ -167,8 +167,12 @@ def run_in_development(
         wide |= wider
     result = _checked(subject, seen, attempts)
     timed = None
-    # its folder is the next one's, too; and nothing else of this workspace runs beside the model
-    with _alone(here):
+    # its folder is the next one's, too
+    with ExitStack() as held:
+        if repeat is not None and here.context.whole is not None:
+            # nothing else of this workspace runs beside a model that is timed
+            held.enter_context(workspace_lock(here.context.whole, True, here.log, "run --repeat"))
+        held.enter_context(_alone(here))
         remember(here, runtime, subject, operators, wide)
         needs = None
         if repeat is not None or estimate:

@@ -125,7 +125,7 @@ def recorded_wide(here: Invocation, runtime: Runtime, subject: Subject) -> froze
 
 def _notes(here: Invocation, runtime: Runtime, subject: Subject) -> Path:
     tree = runtime.index.tree[:16]
-    return here.context.state / NAME / "calls" / f"{subject.info.sha256}-{tree}.json"
+    return here.context.shared / NAME / "calls" / f"{subject.info.sha256}-{tree}.json"
 
 
 def _remembered(here: Invocation, runtime: Runtime, subject: Subject, what: str) -> frozenset[str]:
@@ -144,7 +144,7 @@ def remember(
     operators: frozenset[OperatorName],
     wide: frozenset[str],
 ) -> None:
-    """Note what the model had when it ran. The caller holds the workspace's lock."""
+    """Note what the model had when it ran."""
     had = {"format": 1, "operators": sorted(operators), "wide_tags": sorted(wide)}
     text = json.dumps(had) + "\n"
     write_if_changed(_notes(here, runtime, subject), text)

@@ -95,7 +95,7 @@ def invocation(
     toolchains = Toolchains(workspace, context, log, found)
     runtimes = Runtimes(workspace, context, toolchains, log, ready)
     models = Models(workspace, runtimes)
-    store = ObjectStore((context.cache, context.state / "store"))
+    store = ObjectStore((context.cache, context.shared / "store"))
     return Invocation(context, log, workspace, toolchains, runtimes, models, store)
 
 

@@ -19,7 +19,7 @@ from orchestrator.system.folders import (
     is_ours,
     remove_folder,
 )
-from orchestrator.system.workspace_lock import workspace_lock
+from orchestrator.system.workspace_lock import RUNS, workspace_lock
 
 WORKSPACE = f"""\
 version: 1
@@ -230,6 +230,15 @@ def test_clean_does_not_disturb_a_build(root: Path, capsys: pytest.CaptureFixtur
     err = capsys.readouterr().err
     assert err.startswith("error: another process is using this workspace\n  seen:     process ")
     assert is_ours(root / "dist")
+
+
+def test_clean_does_not_disturb_a_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ensure_folder(root / ".orchestrator", "state")
+    with workspace_lock(root / ".orchestrator" / RUNS, True, print, command="run"):
+        assert _clean(root) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: another process is using this workspace\n  seen:     process ")
+    assert is_ours(root / ".orchestrator")
 
 
 def test_clean_keeps_files_beside_our_packages(

@@ -55,8 +55,8 @@ def ask(
     monkeypatch.chdir(root)
     for module in (addon, export, library, runtime):
         monkeypatch.setattr(module, "cache_in_use", lambda *_: nullcontext())
-        monkeypatch.setattr(module, "workspace_lock", lambda *_: nullcontext())
     for module in (addon, library, runtime):
+        monkeypatch.setattr(module, "workspace_lock", lambda *_: nullcontext())
         monkeypatch.setattr(module, "check_launcher", lambda _: None)
 
     def run(*words: str) -> Answer:

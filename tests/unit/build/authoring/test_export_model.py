@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import crafted
@@ -26,6 +30,7 @@ from orchestrator.canonical.exporting import ExportResult, ModuleRequest, NotScr
 from orchestrator.canonical.lock import Rewrite
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.labels import LabelSyntaxError
 from tests import ptl
 
@@ -174,6 +179,34 @@ def test_a_rewrite_that_its_app_does_not_want_is_left_out(
     assert (made.rewrites, [(one.name, one.forbidden) for one in made.left]) == ((), [left])
     assert list(map(str, made.info.root_operators)) == ["aten::relu6"]
     assert (tmp_path / made.file).is_file()
+
+
+def test_a_build_is_waited_for_only_where_it_may_read_the_file(
+    tmp_path: Path, asked: list[ModuleRequest]
+) -> None:
+    workspace(tmp_path, canonical="off")
+    state, model = tmp_path / ".orchestrator", tmp_path / "apps/camera/models/net.ptl"
+    before = named("aten::relu6")
+    model.write_bytes(before)
+    declared = tmp_path / "apps/camera/app.yaml"
+    text = declared.read_text().replace("net.ptl}", "net.ptl, inputs: [{args: [1]}]}")
+    declared.write_text(text)
+    waiting = Queue[str]()
+    here = replace(invocation(tmp_path), log=waiting.put)
+    with ThreadPoolExecutor(1) as pool:
+        with workspace_lock(state, False, pytest.fail, command="build //apps/camera"):
+            for app, module in (("vad", "nets:Net"), ("camera", "nets:Other")):
+                made = export_model(here, app, ModelExport(module), tmp_path)
+                assert (tmp_path / made.file).is_file()
+                assert waiting.get(timeout=60).startswith("exporting ")
+            replacing = pool.submit(export_model, here, "camera", ModelExport("nets:Net"), tmp_path)
+            assert waiting.get(timeout=60).startswith("exporting ")
+            told = waiting.get(timeout=60)
+            assert told.startswith(f"waiting for process {os.getpid()}, since ")
+            assert told.endswith(": build //apps/camera")
+            assert model.read_bytes() == before
+        assert replacing.result(timeout=60).declared
+    assert model.read_bytes() != before
 
 
 def test_nothing_is_written_where_it_is_refused(
