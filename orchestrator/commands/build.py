@@ -147,9 +147,8 @@ def _built(
 
 
 def _keep(arguments: argparse.Namespace, context: Context, built: Built, since: int) -> None:
-    """Store the report for the next identical build, if this one has succeeded and is not to tell
-    what happens."""
-    if built.read is None or arguments.trace or arguments.events:
+    """Store the report for the next identical build, if this one has succeeded."""
+    if built.read is None:
         return
     again = replace(built.report, actions_run=0, seconds=0.0, replayed=True)
     when = datetime.now().isoformat(" ", "seconds")

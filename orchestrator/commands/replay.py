@@ -6,6 +6,9 @@ variables that it used. If all of that is unchanged, and ninja finds no work to 
 with the same arguments replays the report and says so. Timestamps only decide whether to check more
 closely; content decides what is built.
 
+Files of events (`--trace`, `--events`) are no part of the command: a replay writes into them that
+nothing was to be done.
+
 The variables that count are those that were looked up (`system/environment.py`) and, because
 compilers and models' runs get the whole environment, those that are known to affect them: see
 `_DECIDING`. Others, such as TERM or a desktop's, differ from shell to shell.
@@ -49,6 +52,9 @@ _DECIDING = (
     *("JAVA_", "JDK_", "_JAVA_OPTIONS", "CLASSPATH", "PYTHON", "GLIBC_TUNABLES", "QEMU_"),
     *("ATEN_", "TORCH_", "OMP_", "MKL_", "LTA_"),
 )
+# What is written of a build that happens, in the forms of `report/events.py`.
+_FILES = ("--trace", "--events")
+_CHECK = "check what is up to date"
 _PACKAGE = Path(__file__).parent.parent
 _NINJA_TIME_LIMIT = 60
 # The kernel's clock for files goes in steps (at most 10 ms, CONFIG_HZ=100).
@@ -60,11 +66,14 @@ def replay_last_build(argv: Sequence[str], env: Mapping[str, str], cwd: Path) ->
     root = next((f for f in (cwd, *cwd.parents) if (f / "WORKSPACE").is_file()), None)
     if root is None:
         return False
+    begun = time.monotonic()
     try:
         kept = read_json(_kept(root))
         if difference(kept, root, argv, env, cwd) is not None or not _no_work(root, kept):
             return False
         report = str(kept["report"])
+        for option, file in _split(argv)[1]:
+            Path(cwd, file).write_text(_told(option, time.monotonic() - begun), encoding="utf-8")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
     sys.stdout.write(report)
@@ -166,7 +175,34 @@ def _command(root: Path, argv: Sequence[str], env: Mapping[str, str], cwd: Path)
     path = dict(env).get("PATH", "").split(os.pathsep)
     place = None if all(map(os.path.isabs, path)) else str(cwd)
     who = [sys.executable, sys.version, os.uname().sysname, os.uname().machine]
-    return [str(root), list(argv), place, *who]
+    return [str(root), _split(argv)[0], place, *who]
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """A command's words without its files of events, and these: an option, and the path."""
+    rest, files, words = list[str](), list[tuple[str, str]](), iter(argv)
+    for word in words:
+        option, equals, file = word.partition("=")
+        if option in _FILES:
+            files.append((option, file if equals else next(words, "")))
+        else:
+            rest.append(word)
+    return rest, files
+
+
+def _told(option: str, seconds: float) -> str:
+    """The events of a build that only checks what is up to date."""
+    seconds = round(seconds, 6)
+    if option == "--trace":
+        row = {"name": _CHECK, "cat": "stage", "ph": "X", "ts": 0, "pid": 1, "tid": 0}
+        trace = {"traceEvents": [{**row, "dur": round(seconds * 10**6)}], "displayTimeUnit": "ms"}
+        return json.dumps(trace, separators=(",", ":")) + "\n"
+    rows = (
+        {"event": "begun", "at": 0.0},
+        {"event": "stage", "at": seconds, "name": _CHECK, "seconds": seconds},
+        {"event": "ended", "at": seconds, "said": "up to date; report replayed"},
+    )
+    return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
 
 
 def _digests(env: Mapping[str, str], names: Iterable[str], salt: str) -> dict[str, str | None]:

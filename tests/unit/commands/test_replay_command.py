@@ -18,6 +18,7 @@ from orchestrator import cli
 from orchestrator.build.delivering.inputs_read import InputsRead
 from orchestrator.commands import replay as unchanged
 from orchestrator.commands.replay import difference, forget, keep, replay_last_build, started
+from orchestrator.report.events import chrome_trace, read_events
 from orchestrator.system.environment import Environment
 
 ARGV = ("build", "//...")
@@ -185,6 +186,28 @@ def test_what_does_not_count(workspace: Workspace) -> None:
 def test_other_words_are_another_build(workspace: Workspace) -> None:
     workspace.keep()
     assert workspace.differs((*ARGV, "--json")) == "command"
+
+
+@pytest.mark.parametrize("words", [("--trace", "ran.json"), ("--trace=ran.json",)])
+def test_files_of_events_tell_that_nothing_was_done(
+    words: tuple[str, ...], workspace: Workspace
+) -> None:
+    workspace.keep()
+    argv = ("build", *words, "//...", "--events", str(workspace.root / "ran.jsonl"))
+    assert workspace.differs(argv) is None
+    folder = workspace.root / "apps"
+    assert replay_last_build(argv, workspace.env, folder)
+    events = read_events((workspace.root / "ran.jsonl").read_text())
+    assert [one.event for one in events] == ["begun", "stage", "ended"]
+    assert events[-1].said == "up to date; report replayed"
+    told, as_built = json.loads((folder / "ran.json").read_text()), json.loads(chrome_trace(events))
+    assert [row.keys() for row in told["traceEvents"]] == [
+        row.keys() for row in as_built["traceEvents"]
+    ]
+    (told["traceEvents"][0]["dur"], as_built["traceEvents"][0]["dur"]) = (0, 0)
+    assert told == as_built
+    # what cannot be written is the build's to tell
+    assert not replay_last_build((*ARGV, "--trace", "no/such/folder"), workspace.env, folder)
 
 
 def test_another_folder_counts_where_path_depends_on_it(workspace: Workspace) -> None:
