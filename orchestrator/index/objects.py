@@ -26,7 +26,7 @@ _RELA = struct.Struct("<QQq")
 _REL_32 = struct.Struct("<II")
 _SHT_PROGBITS, _SHT_RELA, _SHT_NOBITS, _SHT_INIT_ARRAY, _SHT_GROUP = 1, 4, 8, 14, 17
 _SHT_REL, _SHT_SYMTAB_SHNDX = 9, 18
-_SHF_ALLOC, _SHF_GROUP = 0x2, 0x200
+_SHF_ALLOC, _SHF_LINK_ORDER, _SHF_GROUP = 0x2, 0x80, 0x200
 _STT_FUNC, _STT_SECTION, _STT_FILE, _STT_GNU_IFUNC = 2, 3, 4, 10
 _SHN_XINDEX, _SHN_COMMON = 0xFFFF, 0xFFF2
 # R_X86_64_{PC32,PLT32,GOTPCREL,GOTPCRELX,REX_GOTPCRELX}: the addend counts from the end of the
@@ -62,7 +62,8 @@ class Reference:
 class Section:
     """An allocated section: `index` in the file, its size in bytes, what it defines and refers to.
 
-    `comdat` is true where the linker keeps one copy out of many (templates, inline functions).
+    `comdat` is true where the linker keeps one copy out of many (templates, inline functions),
+    `follows` where it keeps the section with another one alone (SHF_LINK_ORDER).
     """
 
     index: int
@@ -72,6 +73,7 @@ class Section:
     init: bool
     defines: tuple[str, ...]
     references: tuple[Reference, ...]
+    follows: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,7 @@ def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
             init=header[1] == _SHT_INIT_ARRAY or name.startswith(".init_array"),
             defines=tuple(defines.get(index, ())),
             references=references.get(index, ()),
+            follows=bool(header[2] & _SHF_LINK_ORDER),
         )
     strings = {i: tables.body(i) for i in allocated if tables.names[i].startswith(".rodata")}
     return ObjectFacts(sections, strong, weak, strings, frozenset(functions))

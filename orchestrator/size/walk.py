@@ -176,9 +176,9 @@ class Walk:
 
     def _keep_tables(self) -> None:
         """Find the tables of exceptions that the linker keeps also of functions that it drops: all
-        that are not in a group with their function."""
+        that are not in a group with their function, and do not follow it."""
         for function, handlers in self._handlers.items():
-            if not handlers.comdat:
+            if not (handlers.comdat or handlers.follows):
                 node = self._presence(function[0])
                 self.tables[function] = node, handlers.size
                 if function not in self.sections:
