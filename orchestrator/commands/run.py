@@ -21,7 +21,6 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App, Workspace
 from orchestrator.report.run import EstimatedLibrary, MadeLibrary, MadeShard, RunReport
-from orchestrator.system.folders import ensure_folder
 from orchestrator.system.workspace_lock import RUNS
 from orchestrator.values.labels import LabelSyntaxError, meant_app
 
@@ -86,7 +85,6 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run and print, model by model."""
     log = stderr_logger(arguments.quiet)
     # a part of the state that no build reads: neither waits for the other
-    ensure_folder(context.state, "state")
     here = load(context.in_part(RUNS), log)
     check_launcher(here)
     inputs = [Path(name) for name in arguments.inputs]

@@ -65,7 +65,8 @@ class Runtimes:
         if name not in self._pinned:
             context = self._context
             ensure_folder(context.cache, "cache")
-            ensure_folder(context.state, "state")
+            for folder in (context.shared, context.state):
+                ensure_folder(folder, "state")
             note_workspace(context.cache, context.root)
             self._pinned[name] = prepare_runtime(self._workspace, name, context, self._log)
         return self._pinned[name]
