@@ -83,6 +83,10 @@ Features = Annotated[
     tuple[Feature, ...], Strict(False), AfterValidator(_canonical), Field(max_length=_MOST)
 ]
 _Key = Annotated[str, Field(pattern=IDENTIFIER)]
+_Symbol = Annotated[str, Field(pattern=r"^[\w.$]+$", max_length=4000)]
+Symbols = Annotated[
+    tuple[_Symbol, ...], Strict(False), AfterValidator(_canonical), Field(max_length=_MOST)
+]
 Keys = Annotated[tuple[_Key, ...], Strict(False), AfterValidator(_canonical)]
 Digest = Annotated[str, Field(pattern=SHA256)]
 
@@ -252,8 +256,10 @@ class LibraryFact(_Fact):
         return self.soname is None
 
 
-class Manifest(_Fact):
+class Manifest(_SparseFact):
     """The whole of `manifest.json`."""
+
+    left_out = ("source_calls",)
 
     format: Literal[1] = 1
     app: str = Field(pattern=NAME)
@@ -278,6 +284,8 @@ class Manifest(_Fact):
     runtime: RuntimeFact
     # The app's own C++ files and headers, relative to its folder; None where it has none.
     sources: SourceFact | None = None
+    # Symbols that these refer to and do not define; empty in a manifest from before, too.
+    source_calls: Symbols = ()
     # None: PyTorch's own alone.
     kernels: KernelsFact | None = None
     # That a run uses by default; 0: as many as the machine has cores.

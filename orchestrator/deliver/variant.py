@@ -90,7 +90,8 @@ class DeliverInputs:
     `headers` are PyTorch's (destinations below `include/`), `definitions` the macros that they need
     (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's. `fingerprint` identifies
     what the app's variants for all ABIs have in common, and is the same on every machine.
-    `sources` are the app's own, where it has some.
+    `sources` are the app's own, where it has some; `source_calls` are symbols that
+    they refer to and do not define.
     `beside` are libraries that the shared one needs and the app carries (libc++_shared.so).
     `model_files` are those of the models that say in `models` where they are delivered, by name.
     """
@@ -123,6 +124,7 @@ class DeliverInputs:
     cxx_api: CxxApi | None = None
     threads: int = 1
     sources: SourceFact | None = None
+    source_calls: tuple[str, ...] = ()
     model_files: Mapping[str, bytes | Path] = field(default_factory=dict)
 
 
@@ -292,6 +294,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         selection_digest=inputs.selection.digest,
         runtime=inputs.runtime,
         sources=inputs.sources,
+        source_calls=inputs.source_calls,
         kernels=inputs.kernels,
         threads=inputs.threads,
         toolchain=inputs.toolchain,

@@ -242,6 +242,27 @@ class _Places:
         return frozenset(found)
 
 
+def called_symbols(units: Sequence[LayerUnit]) -> tuple[str, ...]:
+    """Symbols that own units refer to, in what is live as soon as they are linked, and that none of
+    them defines; sorted. Of functions that headers bring, units define copies."""
+    defined = {
+        symbol: (unit, position) for unit in units for symbol, position in unit.defines.items()
+    }
+    found = set[str]()
+    left = [(unit, position) for unit in units for position in unit.init]
+    met = {(unit.path, position) for unit, position in left}
+    while left:
+        unit, position = left.pop()
+        node = unit.nodes[position]
+        found.update(node.symbols)
+        more = [(unit, inner) for inner in node.inner]
+        for one, at in (*more, *(defined[name] for name in node.symbols if name in defined)):
+            if (one.path, at) not in met:
+                met.add((one.path, at))
+                left.append((one, at))
+    return tuple(sorted(found - defined.keys()))
+
+
 def unknown_symbols(index: RuntimeIndex, units: Sequence[LayerUnit]) -> dict[str, str]:
     """Symbol -> an own unit that refers to it, of those that neither the runtime nor an own unit
     defines and no C++ library has. C's functions are left to the linker."""

@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -46,6 +47,9 @@ MAX_OBJECTS: Final = 50_000
 MAX_VALUES: Final = 150_000
 # Of a zip's table of contents, which the standard library reads in one piece: MAX_MEMBERS of them.
 MAX_TABLE: Final = 16 * 2**20
+# The bill of materials of a library.
+BILL: Final = "sbom.cdx.json"
+_SERIAL: Final = re.compile(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _CHUNK: Final = 2**20
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _AR: Final = b"!<arch>\n"
@@ -219,6 +223,30 @@ def take_library(one: Packaged, into: Path) -> None:
         raise damaged(members.place, f"sha256 {wanted}", "the package has changed since")
 
 
+def holds(one: Packaged, text: bytes) -> bool:
+    """True if a text is in a variant's library. Raises what `read_packages` raises."""
+    if one.path.is_dir():
+        return text in (one.path / one.inside).read_bytes()
+    members = _Searching(Place(str(one.path)), one.inside, text)
+    _meet_all(one.path, members)
+    return members.found
+
+
+def bills_in(path: Path) -> tuple[str, ...]:
+    """The serial numbers of the bills of materials in a package, sorted: `urn:uuid:...`. What is
+    none of ours has none that counts. Raises what `read_packages` raises."""
+    place = Place(str(path))
+    members = _Bills(place)
+    if path.is_dir():
+        for file in sorted(path.rglob(BILL)):
+            if not file.is_symlink() and file.is_file():
+                with file.open("rb") as content:
+                    members.meet(file.name, file.stat().st_size, content)
+    else:
+        _meet_all(path, members)
+    return tuple(sorted(members.serials))
+
+
 def take_model(one: Packaged, model: ModelFact, into: Path) -> bool:
     """Writes a delivered model to a file; False where the package does not hold it.
 
@@ -265,6 +293,41 @@ class _Taking(_Members):
     def meet(self, path: str, size: int, content: IO[bytes]) -> None:
         data = bounded(content, size, MAX_LIBRARY, path, self.place)
         self._into.write_bytes(data)
+
+
+class _Searching(_Members):
+    """Looks for a text in one member, and ignores all others."""
+
+    def __init__(self, place: Place, inside: str, text: bytes) -> None:
+        super().__init__(place)
+        self.found = False
+        self._inside, self._text = inside, text
+
+    def wants(self, path: str) -> bool:
+        return path == self._inside
+
+    def meet(self, path: str, size: int, content: IO[bytes]) -> None:
+        self.found = self._text in bounded(content, size, MAX_LIBRARY, path, self.place)
+
+
+class _Bills(_Members):
+    """Reads the serial numbers of bills, and ignores all else."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.serials = set[str]()
+
+    def wants(self, path: str) -> bool:
+        return path.rpartition("/")[2] == BILL
+
+    def meet(self, path: str, size: int, content: IO[bytes]) -> None:
+        try:
+            bill = parse_json(bounded(content, size, MAX_MANIFEST, path, self.place))
+        except ValueError:
+            return
+        serial = bill.get("serialNumber") if isinstance(bill, dict) else None
+        if isinstance(serial, str) and _SERIAL.fullmatch(serial):
+            self.serials.add(serial)
 
 
 class _TakingDigest(_Members):

@@ -21,10 +21,10 @@ def text(libraries: Sequence[LibraryVerdicts]) -> str:
 
 def _lines(libraries: Sequence[LibraryVerdicts]) -> Iterator[str]:
     # the verdicts of an app are mostly the same for every ABI
-    for (app, verdicts), same in groupby(libraries, key=lambda one: (one.label.app, one.verdicts)):
+    for (where, verdicts), same in groupby(libraries, key=lambda one: (_place(one), one.verdicts)):
         its = list(same)
         abis = ", ".join(one.label.abi for one in its)
-        yield f"//apps/{app} ({abis}), PyTorch {its[0].pytorch}"
+        yield f"{visible(where)} ({abis}), PyTorch {its[0].pytorch}"
         absent = [one for one in verdicts if one.justification == "code_not_present"]
         for one in sorted(verdicts, key=lambda one: one.word != "reachable"):
             if one not in absent:
@@ -33,11 +33,18 @@ def _lines(libraries: Sequence[LibraryVerdicts]) -> Iterator[str]:
         yield f"  not present: {', '.join(one.advisory.id for one in absent) or 'none'}"
 
 
+def _place(library: LibraryVerdicts) -> str:
+    """Place of a library: an app of the workspace, or a package, of whatever app."""
+    app = library.label.app
+    return f"{library.package}: {app}" if library.package else f"//apps/{app}"
+
+
 def values(libraries: Sequence[LibraryVerdicts]) -> list[dict[str, Any]]:
     """The same for programs."""
     return [
         {
             "label": str(library.label),
+            **({"package": library.package} if library.package else {}),
             "pytorch": library.pytorch,
             "advisories": [_value(one) for one in library.verdicts],
         }
@@ -58,7 +65,7 @@ def _value(verdict: Verdict) -> dict[str, Any]:
 def require_none(libraries: Sequence[LibraryVerdicts]) -> None:
     """Raises ReachableAdvisoryError where a model of a library reaches a vulnerability."""
     found = {
-        one.advisory.id: library.label
+        one.advisory.id: library.package or library.label
         for library in libraries
         for one in library.verdicts
         if one.state == "exploitable"

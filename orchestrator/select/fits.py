@@ -25,7 +25,7 @@ from orchestrator.select.backends import (
     reachable_backends,
     tensor_kinds,
 )
-from orchestrator.select.closure import Registry, registry
+from orchestrator.select.closure import Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, added_bytes, needed
 from orchestrator.select.policy import select, static_selection, traced_selection
 from orchestrator.select.tag_code import Switched, UnselectedDtypes, size_of_tag
@@ -128,6 +128,30 @@ class KnownRuntime:
         if wanted not in self._kept:
             self._kept[wanted] = registry(self.index, wanted, self.dialect.keys)
         return self._kept[wanted]
+
+    def linked(
+        self,
+        operators: Iterable[OperatorName],
+        roots: Collection[OperatorName],
+        backends: Iterable[str],
+        symbols: Iterable[str],
+    ) -> tuple[Registry, Reach]:
+        """The registrations that count for a library of these operators, and the walk of its plan.
+
+        roots: those that its models name; symbols: PyTorch's, to which code refers that this
+        library has of its own
+        """
+        kernels = self.kernels(backends, roots)
+        walk = reach(
+            self.index,
+            kernels,
+            entry={*self.entry, *self.index.defining(symbols)},
+            operators=operators,
+            units=self._always,
+            cut=self._cut(roots),
+            follow_calls=False,
+        )
+        return kernels, walk
 
     def static(
         self, operators: Iterable[OperatorName], offer: Offer, roots: Collection[OperatorName]

@@ -118,12 +118,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class LibraryVerdicts:
-    """The verdicts of one variant, and how many advisories are of other versions of PyTorch."""
+    """The verdicts of one variant, and how many advisories are of other versions of PyTorch.
+
+    package  the path of the package that its library is in; empty where its plan was judged
+    """
 
     label: VariantLabel
     pytorch: str
     verdicts: tuple[Verdict, ...]
     others: int
+    package: str = ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,16 +1,20 @@
-"""Verdicts on the example apps' libraries, against the symbols of what was delivered."""
+"""Verdicts on the example apps' libraries, against the symbols of what was delivered, and against
+those on their packages alone."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from real import orchestrator
 
+from orchestrator.deliver.vex import SUFFIX
 from orchestrator.load.advisories import OWN, read_advisories
 from orchestrator.select.advisories import mangled
 
@@ -59,3 +63,28 @@ def test_what_is_not_present_is_not_in_a_library(built: Path) -> None:
         for name in present:
             for function in advisories[name].functions:
                 assert [*filter(mangled(function).match, names)], (label, name)
+
+
+def test_packages_are_judged_as_their_apps_are(built: Path, tmp_path: Path) -> None:
+    """Of every kind and ABI, without their apps; and builds wrote the same beside them."""
+    beside = sorted(built.glob(f"*/packages/*{SUFFIX}"))
+    packages = [one.with_name(one.name.removesuffix(SUFFIX)) for one in beside]
+    kinds = {"".join(re.findall(r"\.(?:tar\.zst|[a-z]+)$", one.name)) for one in packages}
+    assert kinds >= {".tar.zst", ".deb", ".aar", ".zip", ".whl"}
+    plans = orchestrator("advisories", "--json", "--quiet")
+    alone = orchestrator(
+        *("advisories", *map(str, packages), "--json", "--quiet", "--vex", str(tmp_path / "vex"))
+    )
+    assert (plans.code, alone.code) == (0, 0), plans.err + alone.err
+    of_apps = {one["label"]: words_of(one) for one in json.loads(plans.out)["libraries"]}
+    told = json.loads(alone.out)["libraries"]
+    assert {one["package"] for one in told} == {*map(str, packages)}
+    assert {one["label"] for one in told} <= of_apps.keys()
+    for one in told:
+        assert words_of(one) == of_apps[one["label"]], one["package"]
+    for file in beside:
+        assert (tmp_path / "vex" / file.name).read_bytes() == file.read_bytes(), file
+
+
+def words_of(library: Mapping[str, Any]) -> dict[str, str]:
+    return {one["id"]: one["verdict"] for one in library["advisories"]}

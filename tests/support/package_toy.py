@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from shipped_index import shipped
 from zig_tool import HOST_TARGET, zig
 
 from orchestrator.deliver.headers import HeaderFile
@@ -139,6 +141,19 @@ def inputs(folder: Path, library: Path, registrations: Path, core: Path) -> Deli
             Licence("pytorch", "1.13.1", "BSD-3-Clause", {"LICENSE": licence}),
             Licence("miniz", "2.1.0", "MIT", {"LICENSE": licence}),
         ),
+    )
+
+
+def judged_inputs(folder: Path) -> DeliverInputs:
+    """The same, of a PyTorch whose index we ship: builds make verdicts for packages of it."""
+    inputs = quick_inputs(folder)
+    operators = {"root_operators": inputs.selection.operators, "backends": ("CPU",)}
+    return replace(
+        inputs,
+        app="toy",
+        fingerprint="state 1",
+        runtime=inputs.runtime.model_copy(update={"tree": shipped().tree}),
+        selection=inputs.selection.model_copy(update=operators),
     )
 
 

@@ -22,6 +22,7 @@ from orchestrator.deliver.manifest import (
     ToolchainFact,
 )
 from orchestrator.deliver.variant import DeliverInputs, model_path
+from orchestrator.index.layers import called_symbols
 from orchestrator.load.declared import App
 from orchestrator.models.methods import declared_call
 from orchestrator.models.stripped import stripped
@@ -68,6 +69,7 @@ def deliver_inputs(here: Invocation, runtime: Runtime, variant: Variant) -> Deli
         selection=selection_fact(runtime, selection, variant.objects.plan.request),
         runtime=_runtime(runtime),
         sources=None if runtime.sources is None else source_of_app(runtime.sources),
+        source_calls=called_symbols(runtime.own_units),
         kernels=_kernels(runtime, variant.objects.plan.spec),
         threads=app.threads,
         toolchain=ToolchainFact(

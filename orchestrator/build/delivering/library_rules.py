@@ -13,7 +13,7 @@ from orchestrator.compilers.relink import EXPORTED
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.rules import shared_library_rules, static_library_rules
 from orchestrator.deliver.variant import Delivered
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.plan.flags import checks_calls, guards_stack
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary, StaticLibrary
@@ -51,7 +51,10 @@ def check_library(
     extensible: whether it may export what add-ons take
     """
     config, driver, manifest = toolchain.config, toolchain.driver, delivered.manifest
-    require_held(manifest.selection_digest, delivered.shared_library)
+    content = delivered.shared_library.read_bytes()
+    require_held(
+        manifest.selection_digest, content.__contains__, Place(str(delivered.shared_library))
+    )
     header = (NATIVE / "capi/libtorch_app.h").read_text(encoding="utf-8")
     canaries = guards_stack(config.compile_flags)
     library = PLATFORMS[config.system].library

@@ -3,7 +3,8 @@
 A package of several ABIs is made once every one of its ABIs is delivered, verified and built from
 the same state of the app as this build; otherwise the report names the missing ABIs. So a build of
 one label makes a complete package or none, never one that mixes two states of an app. Beside the
-packages of each kind is a statement about their provenance, which goes when they go.
+packages of each kind is a statement about their provenance, and the verdicts on known
+vulnerabilities for scanners (VEX); these go when they go.
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ from importlib import metadata
 from pathlib import Path
 
 from orchestrator.build.delivering.signing_key import signing_key
+from orchestrator.build.explaining.advisories import Judge
 from orchestrator.build.workshop.invocation import Invocation
-from orchestrator.deliver import provenance
+from orchestrator.deliver import provenance, vex
 from orchestrator.deliver.delivered import Delivery, read_delivery
 from orchestrator.deliver.files import ForeignFolderError, sha256_of, write_package
 from orchestrator.deliver.manifest import Manifest, UnreadableManifestError, read_manifest
 from orchestrator.deliver.record import FOLDER, claim_packages, drop_packages, slot_of
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.advisories import OWN, read_advisories
 from orchestrator.load.declared import App
+from orchestrator.packagers.contents import bills_in
 from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.packagers.sums import SLOT, files_of, write_sums
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.platforms.platform import C_LIBRARIES
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
+from orchestrator.values.advisories import LibraryVerdicts
 from orchestrator.values.config.app import PackageKind
 from orchestrator.values.labels import VariantLabel
 
@@ -53,6 +58,7 @@ def make_packages(here: Invocation, labels: Sequence[VariantLabel]) -> tuple[Pac
     """
     reports: list[PackageReport] = []
     failures: list[OrchestratorError] = []
+    judge = Judge(read_advisories(OWN))
     for name in sorted({label.app for label in labels}):
         app = here.workspace.apps[name]
         built = frozenset(label.abi for label in labels if label.app == name and label.abi)
@@ -62,7 +68,7 @@ def make_packages(here: Invocation, labels: Sequence[VariantLabel]) -> tuple[Pac
             failures.append(failure)
             continue
         try:
-            reports += _of_app(here, app, built)
+            reports += _of_app(here, app, built, judge)
         except OrchestratorError as failure:
             failures.append(failure)
         # also of what was made before another kind failed
@@ -122,11 +128,14 @@ def _mark(here: Invocation, label: VariantLabel) -> Path:
     return here.context.state / label.linked / UNPROVEN
 
 
-def _of_app(here: Invocation, app: App, built: frozenset[str]) -> Iterator[PackageReport]:
+def _of_app(
+    here: Invocation, app: App, built: frozenset[str], judge: Judge
+) -> Iterator[PackageReport]:
     folder = here.context.dist / app.name
     into = folder / FOLDER
     # read once for packages of all kinds
     delivery = cache(lambda abi: read_delivery(folder / abi))
+    judged = cache(lambda abi: judge.library(delivery(abi).manifest, Place(str(folder / abi))))
     slots = {
         (kind if PACKAGERS[kind].JOINS_ABIS else f"{kind} {together[0]}"): (kind, together)
         for kind, abis in packages_to_make(app, here).items()
@@ -137,7 +146,10 @@ def _of_app(here: Invocation, app: App, built: frozenset[str]) -> Iterator[Packa
             if not PACKAGERS[kind].JOINS_ABIS:
                 _refuse_taken(here, app, kind, together[0], slots)
             missing = tuple(_missing(here, app.name, together, built))
-            files = () if missing else _pack(here, kind, map(delivery, together), into, slot)
+            files: tuple[PackageFile, ...] = ()
+            if not missing:
+                deliveries, verdicts = map(delivery, together), [*map(judged, together)]
+                files = _pack(here, kind, deliveries, verdicts, into, slot)
             yield PackageReport(app.name, kind, together, files, missing)
     if into.is_dir():
         drop_packages(into, but={*slots, SLOT})
@@ -195,13 +207,20 @@ def _sum_up(here: Invocation, app: App) -> None:
 
 
 def _pack(
-    here: Invocation, kind: PackageKind, deliveries: Iterable[Delivery], into: Path, slot: str
+    here: Invocation,
+    kind: PackageKind,
+    deliveries: Iterable[Delivery],
+    verdicts: Sequence[LibraryVerdicts],
+    into: Path,
+    slot: str,
 ) -> tuple[PackageFile, ...]:
     together = [*deliveries]
     paths = PACKAGERS[kind].pack(together, into, here.context.env)
     names = [path.name for path in paths]
-    statement = _write_statement(kind, [one.manifest for one in together], into, names)
-    claim_packages(into, slot, [*names, statement])
+    manifests = [one.manifest for one in together]
+    statement = _write_statement(kind, manifests, into, names)
+    answers = _write_verdicts(manifests[0], verdicts, into, names[0])
+    claim_packages(into, slot, [*names, statement, answers])
     return tuple(
         PackageFile(
             path.relative_to(here.context.root).as_posix(),
@@ -222,9 +241,25 @@ def _write_statement(
     subjects = {
         name: sha256_of(into / name) for package in packages for name in files_of(into, package)
     }
-    text = provenance.text(kind, manifests, subjects, metadata.version(provenance.BUILDER)).encode()
-    name = packages[0] + provenance.SUFFIX
-    write_package(into / name, hashlib.sha256(text).hexdigest(), lambda file: file.write(text))
+    text = provenance.text(kind, manifests, subjects, metadata.version(provenance.BUILDER))
+    return _write(text, into, packages[0] + provenance.SUFFIX)
+
+
+def _write_verdicts(
+    first: Manifest, verdicts: Sequence[LibraryVerdicts], into: Path, package: str
+) -> str:
+    """Write what known vulnerabilities mean for a package's libraries beside it; returns its file's
+    name. `advisories` says the same of the package. Raises as `_write_statement`."""
+    bills = bills_in(into / package)
+    text = vex.text_of_package(first.package_name, first.version, bills, verdicts)
+    return _write(text, into, package + vex.SUFFIX)
+
+
+def _write(text: str, into: Path, name: str) -> str:
+    content = text.encode()
+    write_package(
+        into / name, hashlib.sha256(content).hexdigest(), lambda file: file.write(content)
+    )
     return name
 
 

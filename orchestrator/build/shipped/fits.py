@@ -20,12 +20,10 @@ from orchestrator.build.planning.selected import OtherSelectionError, require_se
 from orchestrator.build.workshop.fetch import tree_folder
 from orchestrator.build.workshop.invocation import Invocation
 from orchestrator.build.workshop.programs import loadable
-from orchestrator.build.workshop.runtime_index import whole_index
+from orchestrator.build.workshop.runtime_index import known_runtime
 from orchestrator.canonical.lock import canonical_path
 from orchestrator.deliver.manifest import Manifest
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.index.entry import load_entry, loader_symbols
-from orchestrator.index.model import IndexUnreadableError
 from orchestrator.load.declared import App
 from orchestrator.models.checks import (
     check_classes,
@@ -41,7 +39,6 @@ from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
 from orchestrator.models.listing import read_listings
 from orchestrator.models.source_lines import operator_places
 from orchestrator.packagers.contents import Packaged, read_packages, take_library
-from orchestrator.plan.planner import entry_nodes
 from orchestrator.platforms import PLATFORMS
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.dialects import DIALECTS
@@ -452,7 +449,7 @@ class _Fitting:
     def _runtime(self, offer: Offer) -> KnownRuntime | None:
         key = (offer.pytorch, offer.tree)
         if key not in self._runtimes:
-            self._runtimes[key] = _runtime(*key)
+            self._runtimes[key] = known_runtime(*key)
         return self._runtimes[key]
 
     def _run(self, one: Packaged, runs: Runs) -> tuple[VerifyResult | None, str]:
@@ -597,16 +594,3 @@ def _offer(one: Packaged) -> Offer:
 
 def _set(names: Iterable[str] | None) -> frozenset[OperatorName] | None:
     return None if names is None else frozenset(map(OperatorName.known, names))
-
-
-def _runtime(pytorch: str, tree: str) -> KnownRuntime | None:
-    """The runtime of a library, where we ship the index of its very sources."""
-    dialect = DIALECTS.get(pytorch)
-    if dialect is None:
-        return None
-    try:
-        index = whole_index(dialect, tree)
-    except IndexUnreadableError:
-        return None
-    symbols = load_entry(dialect).library | loader_symbols(index, dialect.symbols)
-    return KnownRuntime(dialect, index, tuple(entry_nodes(index, symbols, dialect.symbols)))

@@ -1,11 +1,16 @@
-"""The shipped index of a PyTorch version, checked against the tree that is pinned."""
+"""The shipped index of a PyTorch version, checked against the tree that is pinned; and of one that
+a shipped library was built from."""
 
 from __future__ import annotations
 
+from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, load_index, with_own_units
 from orchestrator.libraries.features import own_units
+from orchestrator.plan.planner import entry_nodes
 from orchestrator.plan.variant import OWN
 from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import DIALECTS
+from orchestrator.select.fits import KnownRuntime
 from orchestrator.values.config.workspace import DEFAULT_RUNTIME
 from orchestrator.values.operators import OperatorName
 
@@ -47,3 +52,16 @@ def with_ours(index: RuntimeIndex, dialect: Dialect) -> RuntimeIndex:
             for one in own_units(dialect)
         ),
     )
+
+
+def known_runtime(pytorch: str, tree: str) -> KnownRuntime | None:
+    """The runtime of a library that was shipped, where we ship the index of its very sources."""
+    dialect = DIALECTS.get(pytorch)
+    if dialect is None:
+        return None
+    try:
+        index = whole_index(dialect, tree)
+    except IndexUnreadableError:
+        return None
+    symbols = load_entry(dialect).library | loader_symbols(index, dialect.symbols)
+    return KnownRuntime(dialect, index, tuple(entry_nodes(index, symbols, dialect.symbols)))

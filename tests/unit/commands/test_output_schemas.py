@@ -117,7 +117,8 @@ def test_advisories() -> None:
         (Verdict(read_advisories(OWN)[0], "not_affected", "code_not_present", ("in Python",)),),
         0,
     )
-    text = json.dumps({"format": 1, "libraries": advisories.values([found])})
+    delivered = replace(found, package="a.deb")
+    text = json.dumps({"format": 1, "libraries": advisories.values([found, delivered])})
     assert faults("advisories", text) == []
 
 

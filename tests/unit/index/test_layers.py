@@ -12,6 +12,7 @@ from core_toy import CORE, FACTS, GOLDEN, NODES, UNITS, compile_text, make_index
 
 from orchestrator.index.layers import (
     LayerUnit,
+    called_symbols,
     from_json,
     layered,
     looked_up_by_name,
@@ -183,6 +184,17 @@ def test_what_the_runtime_does_not_have(tmp_path: Path, units: Sequence[LayerUni
     assert readable(missing) == "at::native::helper"
     # what another own unit defines is there; without that unit it is not
     assert "_ZN3ink4halfEv" in unknown_symbols(INDEX, units[:1])
+
+
+def test_what_they_call(units: Sequence[LayerUnit], tmp_path: Path) -> None:
+    """From what registers; without functions that they, or headers of theirs, define."""
+    called = called_symbols(units)
+    assert {"_ZN2at4_ops10add_Tensor4callEv", "outside"} <= set(called)
+    assert not {GREW, "_ZN3ink4halfEv"} & set(called)
+    assert called == tuple(sorted(set(called)))
+    # nothing that is linked calls it
+    dead = (units[0], unit(tmp_path, PATHS[1], HALF, "MISSING"))
+    assert "_ZN2at6native6helperEv" not in called_symbols(dead)
 
 
 def test_lookups_by_name(tmp_path: Path, units: Sequence[LayerUnit]) -> None:

@@ -77,14 +77,14 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "build.delivering": {
         *("build.executing", "build.explaining", "build.planning", "build.workshop"),
-        *("binary", "canonical", "ci", "compilers", "deliver", "execute", "libraries", "load"),
-        *("models", "packagers", "plan", "platforms", "pytorch", "report", "size", "source"),
-        *("trace", "values", "verify"),
+        *("binary", "canonical", "ci", "compilers", "deliver", "execute", "index"),
+        *("libraries", "load", "models", "packagers", "plan", "platforms", "pytorch", "report"),
+        *("size", "source", "trace", "values", "verify"),
     },
     "build.shipped": {
         *("build.delivering", "build.development", "build.executing", "build.planning"),
         "build.workshop",
-        *("binary", "canonical", "codegen", "compilers", "deliver", "index", "load"),
+        *("binary", "canonical", "codegen", "compilers", "deliver", "load"),
         *("models", "packagers", "plan", "platforms", "pytorch", "report", "select"),
         *("size", "trace", "values", "verify"),
     },

@@ -47,7 +47,7 @@ def code(dialect: Dialect, *operators: str, entry: str = "", static: bool = Fals
         index, kernels, entry=nodes, operators=map(Op, operators), units=[], follow_calls=True
     )
     selection = Selection(operators={one: frozenset({"model"}) for one in walk.operators})
-    return LinkedCode(index, kernels, selection, walk, static)
+    return LinkedCode(index, kernels, selection, walk, whole_units=static)
 
 
 @EACH

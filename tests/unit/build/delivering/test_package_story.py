@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,11 @@ import pytest
 import yaml
 from golden_files import Golden
 from toy_workspace import toy_invocation
+from zips import zipped
 
 from orchestrator.build.delivering import package as packaging
 from orchestrator.build.delivering.package import OnePackageError, OtherCLibraryError
-from orchestrator.deliver import provenance
+from orchestrator.deliver import provenance, vex
 from orchestrator.deliver.delivered import Delivery, read_delivery
 from orchestrator.deliver.files import (
     RECORD,
@@ -31,6 +33,7 @@ from orchestrator.deliver.files import (
 from orchestrator.deliver.record import claim_packages, drop_packages
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.packagers.contents import bills_in
 from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.packagers.sums import SUMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
@@ -40,6 +43,8 @@ from orchestrator.values.config.toolchain import Processor, System, ToolchainCon
 from orchestrator.values.labels import VariantLabel
 
 CASES = toy.ROOT / "tests/failing/packages"
+# What lies beside the packages of a kind, named after the first.
+BESIDE = (provenance.SUFFIX, vex.SUFFIX)
 TARGETS: Mapping[str, tuple[System, Processor, str]] = {
     "linux-x86_64": ("linux", "x86_64", "x86_64-linux-gnu.2.28"),
     "linux-arm64": ("linux", "arm64", "aarch64-linux-gnu.2.28"),
@@ -81,9 +86,7 @@ def test_what_suits_a_target(abi: str, default: tuple[str, ...], suitable: tuple
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
-    return replace(
-        toy.quick_inputs(tmp_path_factory.mktemp("quick")), app="toy", fingerprint="state 1"
-    )
+    return toy.judged_inputs(tmp_path_factory.mktemp("quick"))
 
 
 class Workspace:
@@ -147,7 +150,7 @@ class Workspace:
 
 
 class Joiner(ModuleType):
-    """A kind of package that holds all ABIs: a file with their names, and perhaps a folder."""
+    """A kind of package that holds all ABIs: an archive with their names, and perhaps a folder."""
 
     JOINS_ABIS = True
     env: Mapping[str, str] | None = None
@@ -158,7 +161,8 @@ class Joiner(ModuleType):
     ) -> tuple[Path, ...]:
         self.env = env
         text = " ".join(delivery.manifest.abi for delivery in deliveries)
-        write_package(into / "toy.aar", text, lambda file: file.write(text.encode()))
+        held = zipped({"abis": text.encode()})
+        write_package(into / "toy.aar", text, lambda file: file.write(held))
         if self.folder is None:
             return (into / "toy.aar",)
         files = [File("a/toy.pom", text.encode()), File("toy.xml", b"")]
@@ -205,13 +209,16 @@ def test_each_linux_abi_has_packages_of_its_own(
         "toy-libtorch-1.2.0-linux-arm64-musl-symbols.tar.zst",
         "toy-libtorch-1.2.0-linux-arm64-musl.tar.zst",
         "toy-libtorch-1.2.0-linux-arm64-musl.tar.zst.intoto.json",
+        "toy-libtorch-1.2.0-linux-arm64-musl.tar.zst.vex.cdx.json",
         "toy-libtorch-1.2.0-linux-x86_64-symbols.tar.zst",
         "toy-libtorch-1.2.0-linux-x86_64.tar.zst",
         "toy-libtorch-1.2.0-linux-x86_64.tar.zst.intoto.json",
+        "toy-libtorch-1.2.0-linux-x86_64.tar.zst.vex.cdx.json",
         "toy-libtorch-dbgsym_1.2.0_amd64.deb",
         "toy-libtorch-dev_1.2.0_amd64.deb",
         "toy-libtorch_1.2.0_amd64.deb",
         "toy-libtorch_1.2.0_amd64.deb.intoto.json",
+        "toy-libtorch_1.2.0_amd64.deb.vex.cdx.json",
     ]
 
 
@@ -270,10 +277,10 @@ def test_a_build_of_one_abi_leaves_the_other_packages(tmp_path: Path, quick: Del
     workspace.deliver("linux-x86_64")
     workspace.deliver("linux-arm64")
     workspace.build("linux-x86_64")
-    assert len(workspace.names()) == 3
+    assert len(workspace.names()) == 4
     (report,) = workspace.build("linux-arm64")
     assert report.abis == ("linux-arm64",)
-    assert len(workspace.names()) == 6
+    assert len(workspace.names()) == 8
 
 
 def test_packages_of_an_earlier_version_or_declaration_go(
@@ -293,6 +300,7 @@ def test_packages_of_an_earlier_version_or_declaration_go(
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst.intoto.json",
+        "toy-libtorch-1.3.0-linux-x86_64.tar.zst.vex.cdx.json",
     ]
 
 
@@ -310,7 +318,8 @@ def test_a_joined_package_of_one_label_takes_the_current_others(android: Workspa
     (report,) = android.build("android-x86_64")
     assert report.abis == ("android-arm64-v8a", "android-x86_64")
     assert report.missing == ()
-    assert (android.into / "toy.aar").read_text() == "android-arm64-v8a android-x86_64"
+    with zipfile.ZipFile(android.into / "toy.aar") as held:
+        assert held.read("abis") == b"android-arm64-v8a android-x86_64"
 
 
 @pytest.mark.parametrize(
@@ -456,6 +465,7 @@ def test_the_digests_follow_the_packages(tmp_path: Path, quick: DeliverInputs) -
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst: OK",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst: OK",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst.intoto.json: OK",
+        "toy-libtorch-1.3.0-linux-x86_64.tar.zst.vex.cdx.json: OK",
     ]
     # a changed package is somebody else's, and clean leaves it; what is ours goes
     (workspace.into / "toy-libtorch-1.3.0-linux-x86_64.tar.zst").write_text("mine")
@@ -463,6 +473,7 @@ def test_the_digests_follow_the_packages(tmp_path: Path, quick: DeliverInputs) -
         SUMS,
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst.intoto.json",
+        "toy-libtorch-1.3.0-linux-x86_64.tar.zst.vex.cdx.json",
     )
 
 
@@ -519,18 +530,19 @@ def test_a_joined_package_has_one_statement(
     assert name == "toy.aar"
     assert (made["packages"], made["targets"]) == ([kind], [*abis])
     lines = [line.split("  ") for line in (workspace.into / SUMS).read_text().splitlines()]
-    assert digests == {name: sha256 for sha256, name in lines if provenance.SUFFIX not in name}
+    assert digests == {name: sha for sha, name in lines if not name.endswith(BESIDE)}
     assert {"toy.aar", "maven/a/toy.pom", "maven/toy.xml"} == digests.keys()
 
 
+@pytest.mark.parametrize("suffix", BESIDE)
 def test_a_statement_is_written_once_and_follows_its_package(
-    tmp_path: Path, quick: DeliverInputs
+    suffix: str, tmp_path: Path, quick: DeliverInputs
 ) -> None:
     workspace = Workspace(tmp_path, quick, "linux-x86_64")
     workspace.declare(packages=["tar"])
     workspace.deliver("linux-x86_64")
     workspace.build("linux-x86_64")
-    statement = workspace.into / f"toy-libtorch-1.2.0-linux-x86_64.tar.zst{provenance.SUFFIX}"
+    statement = workspace.into / f"toy-libtorch-1.2.0-linux-x86_64.tar.zst{suffix}"
     before = statement.read_bytes(), statement.stat().st_ino
     workspace.build("linux-x86_64")
     assert (statement.read_bytes(), statement.stat().st_ino) == before
@@ -541,8 +553,12 @@ def test_a_statement_is_written_once_and_follows_its_package(
     assert digests == {
         name: sha256_of(workspace.into / name)
         for name in workspace.names()
-        if name != statement.name
+        if not name.endswith(BESIDE)
     }
+    # the bill is another one with the second delivery, of which the verdicts say it
+    ((serial, *_),) = {bills_in(statement.with_name(statement.name.removesuffix(suffix)))}
+    verdicts = statement.with_name(statement.name.replace(suffix, vex.SUFFIX)).read_text()
+    assert f"urn:cdx:{serial.removeprefix('urn:uuid:')}/1#PyTorch@1.13.1" in verdicts
     # somebody's own in its place
     statement.write_text("mine")
     with pytest.raises(ForeignFileError):

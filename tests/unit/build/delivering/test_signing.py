@@ -48,6 +48,7 @@ LISTED = (
     "toy-libtorch-1.2.0-linux-x86_64-symbols.tar.zst",
     "toy-libtorch-1.2.0-linux-x86_64.tar.zst",
     "toy-libtorch-1.2.0-linux-x86_64.tar.zst.intoto.json",
+    "toy-libtorch-1.2.0-linux-x86_64.tar.zst.vex.cdx.json",
 )
 
 
@@ -121,8 +122,7 @@ class Signed(Workspace):
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
-    inputs = toy.quick_inputs(tmp_path_factory.mktemp("quick"))
-    return replace(inputs, app="toy", fingerprint="state 1")
+    return toy.judged_inputs(tmp_path_factory.mktemp("quick"))
 
 
 @pytest.fixture
