@@ -64,7 +64,7 @@ def test_a_second_build_has_the_same_bytes_and_a_forged_library_is_told(
     assert ran.code == 1, ran.err
     told = {row["app"]: row for row in json.loads(ran.out)["variants"]}
     all_files = {name: files_of(root, name) for name in told}
-    for kind in ("tar.zst", "deb", "whl", "intoto.json", "SHA256SUMS"):
+    for kind in ("tar.zst", "deb", "whl", "intoto.json", "vex.cdx.json", "SHA256SUMS"):
         assert any(name.endswith(kind) for name in all_files["honest"]), kind
     assert told["honest"]["rebuilt"] == {"same": len(all_files["honest"]), "differing": []}
     assert told["honest"]["error"] is None
