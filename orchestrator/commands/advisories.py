@@ -15,10 +15,11 @@ from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.deliver import vex
-from orchestrator.errors import ExitCode
+from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.advisories import OWN, read_advisories
 from orchestrator.report import advisories as report
 from orchestrator.system.staging import write_text
+from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.advisories import Advisory, LibraryVerdicts
 
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Judge, print, write."""
+    """Judge, write, print; at the end the errors of packages that cannot be judged."""
     advisories = read_advisories(arguments.data)
     packages = [Path(one) for one in arguments.subjects if _is_package(one)]
     patterns = [one for one in arguments.subjects if not _is_package(one)]
@@ -80,9 +81,13 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         libraries.append(library)
         name = f"{library.label.app}-{library.label.abi}{vex.SUFFIX}"
         statements[name] = vex.text(library)
-    judge = Judge(advisories)
+    judge, errors = Judge(advisories), list[OrchestratorError]()
     for path in packages:
-        found = judge.package(path)
+        try:
+            found = judge.package(path)
+        except OrchestratorError as error:
+            errors.append(error)
+            continue
         libraries += found.libraries
         statements[f"{path.resolve().name}{vex.SUFFIX}"] = vex.text_of_package(
             found.first.package_name, found.first.version, found.bills, found.libraries
@@ -96,14 +101,17 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     else:
         print(report.text(libraries), end="")
     sys.stdout.flush()
+    # `packages/*` has other files too: what can be answered is
+    for refused in errors:
+        print(shown(refused.render(), sys.stderr, context.env), file=sys.stderr)
     if arguments.check:
         report.require_none(libraries)
-    return ExitCode.OK
+    return ExitCode.USER_ERROR if errors else ExitCode.OK
 
 
 def _is_package(subject: str) -> bool:
     """True if an argument names a package, and no label."""
-    if subject.startswith("//"):
+    if not subject or subject.startswith("//"):
         return False
     return subject.endswith(_ENDINGS) or Path(subject).exists()
 

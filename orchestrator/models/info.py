@@ -160,9 +160,6 @@ def opened(path: Path, place: Place, expected: str = "a .ptl file") -> Iterator[
 
 
 def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelInfo:
-    digest = hashlib.file_digest(file, "sha256").hexdigest()
-    size = file.tell()
-    file.seek(0)
     with open_archive(file, place) as archive:
         if _BYTECODE not in archive.names:
             raise _no_bytecode(archive)
@@ -177,6 +174,10 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
     if handles is not None and not handles_fit(handles.value, code.value):
         raise _damaged(place, f"{_HANDLES} for other instructions")
     bundled = _bundled_inputs(functions, data.value)
+    # last: it reads all of a file, and what is no model may be of any size
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size = file.tell()
     return ModelInfo(
         place=place,
         sha256=digest,

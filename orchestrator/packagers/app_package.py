@@ -45,7 +45,7 @@ _LOCAL: Final = struct.Struct("<4s22xHH")
 
 
 class NotAnAppPackageError(OrchestratorError):
-    """The file cannot be read, is no zip archive, or a zip of several packages."""
+    """The file cannot be read, is no zip archive, or a zip of something else."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,12 @@ def _package(file: BinaryIO, archive: zipfile.ZipFile, place: Place) -> AppPacka
             library["abi"] if library else "",
             _begin(file, entry, place) if entry.compress_type == zipfile.ZIP_STORED else None,
         )
+    if not names & _OF_A_PACKAGE:
+        # of any other zip, `no PyTorch` says nothing; libraries that somebody packed are looked at
+        if any(name.startswith("Payload/") for name in names):
+            raise _not_one(place, "an app of iOS")
+        if not libraries and not models:
+            raise _not_one(place, "a zip without AndroidManifest.xml")
     return AppPackage(
         place,
         tuple(libraries[name] for name in sorted(libraries)),

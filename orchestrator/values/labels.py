@@ -150,12 +150,13 @@ def _written(text: str) -> str | None:
 
 
 def meant_app(text: str) -> str:
-    """The app that a text may mean which is no label: `vad`, `apps/vad/`, `./apps/vad/app.yaml`."""
+    """The app that a text may mean which is no label: `vad`, `apps/vad/`, `./apps/vad/app.yaml`,
+    `dist/vad/packages/vad.aar`."""
     return _bare(text).partition("/")[0]
 
 
 def _bare(text: str) -> str:
-    return re.sub("^[.@/]*(?i:apps/)?|[/:]*$", "", text)
+    return re.sub("^[.@/]*(?i:apps/|dist/)?|[/:]*$", "", text)
 
 
 def _expand(

@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Final
 
 import atheris
+from pydantic import ValidationError
 
 with atheris.instrument_imports(include=["orchestrator", "elftools"]):
     from test_models import examine
     from test_trace_locks import use
 
+    from orchestrator.build.explaining.advisories import Judge
     from orchestrator.build.shipped.app_package import app_package
     from orchestrator.build.workshop.trace_identity import vocabulary_of
-    from orchestrator.errors import OrchestratorError
+    from orchestrator.deliver.manifest import Manifest
+    from orchestrator.errors import OrchestratorError, Place
     from orchestrator.index.model import load_index
+    from orchestrator.load.advisories import OWN, read_advisories
     from orchestrator.load.workspace import load_workspace
     from orchestrator.packagers.contents import read_packages
     from orchestrator.pytorch.dialects import load_version
@@ -76,6 +80,15 @@ def package(data: bytes) -> None:
     read_packages(path)
 
 
+def verdicts(data: bytes) -> None:
+    """The manifest of a library, as a package's is judged."""
+    try:
+        manifest = Manifest.parse(data.decode("utf-8", "replace"))
+    except ValidationError:
+        return
+    JUDGE.library(manifest, Place("manifest.json"))
+
+
 def app(data: bytes) -> None:
     path = FOLDER / "app.apk"
     path.write_bytes(data)
@@ -97,6 +110,7 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "lock": lock,
     "archive": source_archive,
     "package": package,
+    "verdicts": verdicts,
     "app": app,
     "app-library": library_of_an_app,
 }
@@ -115,6 +129,8 @@ if __name__ == "__main__":
     if TARGET == "lock":
         IDENTITY = parse_lock(LOCK.read_text(), LOCK.name).identity
         KNOWN = vocabulary_of(load_index(DIALECT.index), load_version(DIALECT.version))
+    if TARGET == "verdicts":
+        JUDGE = Judge(read_advisories(OWN))
     if TARGET.startswith("app"):
         WORKSPACE = load_workspace(ROOT, {})
     atheris.Setup([sys.argv[0], *sys.argv[3:]], once)

@@ -10,6 +10,7 @@ folder that the failure names. FUZZING_CORPUS as in `test_fuzzing.py`.
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import re
@@ -23,11 +24,14 @@ import pytest
 import zstandard
 from fuzzed_records import LOCK, RECORDS, ROOT, SEPARATOR
 from harness import Campaign
+from shipped_index import shipped
 from test_archives import made
 from test_native_models import any_program, any_tensor, records_of
 from wheels import from_wheel
 from zig_tool import zig
 from zips import zipped
+
+from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6
 
 pytestmark = [pytest.mark.real, pytest.mark.full_only]
 
@@ -87,6 +91,20 @@ def packages(folder: Path) -> Iterator[bytes]:
     )
 
 
+def manifests(folder: Path) -> Iterator[bytes]:
+    """Of a library whose index we ship, with and without kernels of ours and sources."""
+    made = json.loads(MANIFEST.read_text())
+    made["runtime"] = {**made["runtime"], "pytorch": V2_6.version, "tree": shipped(V2_6).tree}
+    made["selection"] |= {"root_operators": ["aten::lstm.input"], "backends": ["CPU"]}
+    made["selection_digest"] = None
+    for added in (
+        {},
+        {"kernels": {"features": ["linear"], "library": "XNNPACK", "version": "1", "levels": []}},
+        {"sources": {"sha256": "ab" * 32, "files": []}, "source_calls": ["_Znwm"]},
+    ):
+        yield json.dumps(made | added).encode()
+
+
 def library(folder: Path) -> bytes:
     source, target = folder / "library.c", folder / "library.so"
     if not target.is_file():
@@ -113,6 +131,7 @@ SEEDS: Mapping[str, Callable[[Path], Iterator[bytes]]] = {
     "lock": locks,
     "archive": archives,
     "package": packages,
+    "verdicts": manifests,
     "app": apps,
     "app-library": libraries,
 }

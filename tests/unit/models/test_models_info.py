@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import Place
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models import archive
 from orchestrator.models.archive import OversizedModelError
 from orchestrator.models.bytecode import Argument, OperatorUse
@@ -160,6 +161,17 @@ def test_limits(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, seen: s
     with pytest.raises(OversizedModelError) as caught:
         read_model(GOOD / "small.ptl", DIALECT.models)
     assert caught.value.seen == seen
+
+
+def test_a_large_file_that_is_no_model_is_not_read(tmp_path: Path) -> None:
+    """A checkpoint, or an image of a disk: only its ends tell that it is none."""
+    path = tmp_path / "large.ptl"
+    with path.open("wb") as file:
+        file.truncate(2**32)
+    began = time.process_time()
+    with pytest.raises(OrchestratorError, match="this is not a"):
+        read_model(path, DIALECT.models)
+    assert time.process_time() - began < 1
 
 
 def test_other_compression_is_refused(tmp_path: Path) -> None:

@@ -202,7 +202,9 @@ def test_an_empty_text_means_nothing() -> None:
     assert caught.value.hint is None
 
 
-@pytest.mark.parametrize("text", ["vad", "vad/", "./vad", "apps/vad", "./apps/vad/app.yaml"])
+@pytest.mark.parametrize(
+    "text", ["vad", "vad/", "./vad", "apps/vad", "./apps/vad/app.yaml", "dist/vad/packages/vad.deb"]
+)
 def test_the_app_that_is_meant(text: str) -> None:
     assert meant_app(text) == "vad"
 

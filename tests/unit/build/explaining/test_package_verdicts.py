@@ -16,6 +16,7 @@ from golden_files import Golden
 from shipped_index import shipped
 from zips import zipped
 
+from orchestrator import cli
 from orchestrator.build.explaining.advisories import Judge
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.manifest import KernelsFact, Manifest, SourceFact
@@ -136,6 +137,34 @@ def test_a_statement_says_the_worst_of_its_libraries(manifest: Manifest, judge: 
     ]
     assert seen["metadata"]["component"]["purl"] == "pkg:generic/toy-libtorch@1.2.0"
     assert made == text_of_package("toy-libtorch", "1.2.0", [serial], libraries)
+
+
+def test_the_command(
+    folder: Path, judge: Judge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What lies in a folder of packages besides does not hide the answers."""
+    path, symbols = tarball.pack([read_delivery(folder)], tmp_path, {})
+    env = {"ORCHESTRATOR_CACHE": str(tmp_path / "cache"), "PATH": ""}
+    into = tmp_path / "vex"
+    named = ("advisories", str(path), "--vex", str(into))
+    assert cli.main(named, env=env, cwd=toy.ROOT) == 0
+    out = capsys.readouterr().out
+    found = judge.package(path)
+    assert out == text(found.libraries)
+    (file,) = into.iterdir()
+    assert file.name == f"{path.name}.vex.cdx.json"
+    assert file.read_text() == text_of_package(
+        "toy-libtorch", "1.2.0", found.bills, found.libraries
+    )
+    assert cli.main((*named, str(symbols)), env=env, cwd=toy.ROOT) == 1
+    both = capsys.readouterr()
+    assert both.out == out
+    assert both.err.startswith(f"{symbols}: error: this package holds no library\n")
+    assert cli.main((*named, "--check"), env=env, cwd=toy.ROOT) == 1
+    assert f"seen:     CVE-2024-31580 ({path}), CVE-2024-31583 ({path})" in capsys.readouterr().err
+    # nothing is a package where a variable of a script is empty
+    assert cli.main(("advisories", ""), env=env, cwd=toy.ROOT) == 1
+    assert capsys.readouterr().err.startswith("error: `` is not a label\n")
 
 
 def test_bills_of_others_do_not_count(tmp_path: Path) -> None:

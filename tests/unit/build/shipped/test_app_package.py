@@ -121,7 +121,7 @@ def test_a_library_of_ours_is_well(workspace: Workspace, tmp_path: Path) -> None
 
 
 def test_a_package_without_pytorch(workspace: Workspace, tmp_path: Path) -> None:
-    none = app_package(apk(tmp_path / "a.apk", {"classes.dex": b""}), workspace)
+    none = app_package(apk(tmp_path / "a.apk", {"AndroidManifest.xml": b""}), workspace)
     assert none.text() == f"{tmp_path}/a.apk: no PyTorch\n"
     other = app_package(apk(tmp_path / "b.apk", {"lib/x86_64/libx.so": elf(SMALL)}), workspace)
     assert other.text() == (
@@ -242,6 +242,13 @@ def test_what_is_no_package(workspace: Workspace, tmp_path: Path) -> None:
     )
     plugin = {"AndroidManifest.xml": b"", "assets/plugin.apk": b""}
     assert app_package(apk(path, plugin), workspace).well
+    for member, seen in (
+        ("Payload/Vad.app/Vad", "an app of iOS"),
+        ("torch/version.py", "a zip without AndroidManifest.xml"),
+    ):
+        assert refused(apk(path, {member: b""}), workspace) == (
+            f"this is not an Android package: {seen}"
+        )
 
 
 def test_a_package_that_does_harm(
