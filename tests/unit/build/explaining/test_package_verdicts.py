@@ -12,6 +12,8 @@ from typing import Any
 
 import package_toy as toy
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from golden_files import Golden
 from shipped_index import shipped
 from zips import zipped
@@ -128,6 +130,7 @@ def test_a_statement_says_the_worst_of_its_libraries(manifest: Manifest, judge: 
     ]
     serial = "urn:uuid:5f1f6f0c-54d0-4f3b-9b3e-3f0a6c1f7d52"
     made = text_of_package("toy-libtorch", "1.2.0", [serial], libraries)
+    assert JsonStrictValidator(SchemaVersion.V1_5).validate_str(made) is None
     seen = json.loads(made)
     (one,) = (v for v in seen["vulnerabilities"] if v["id"] == LSTM)
     assert one["analysis"]["state"] == "exploitable"
