@@ -29,6 +29,7 @@ from orchestrator.packagers.contents import (
     bounded,
     damaged,
     readable,
+    require_inside,
     too_large,
 )
 from orchestrator.system.reading import open_file
@@ -106,6 +107,7 @@ def _package(file: BinaryIO, archive: zipfile.ZipFile, place: Place) -> AppPacka
     entries = archive.infolist()
     if len(entries) > MAX_MEMBERS or sum(one.file_size for one in entries) > left:
         raise too_large(place)
+    require_inside(entries, size, place)
     names = {one.filename for one in entries}
     inner = min((name for name in names if name.endswith(".apk")), default=None)
     if inner is not None and not names & _OF_A_PACKAGE:

@@ -19,7 +19,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -466,7 +466,9 @@ class Table(io.FileIO):
 
 def _zip(file: BinaryIO, members: _Members) -> None:
     with Table(file.fileno(), closefd=False) as table, zipfile.ZipFile(table) as archive:
-        for entry in archive.infolist():
+        entries = archive.infolist()
+        require_inside(entries, os.fstat(file.fileno()).st_size, members.place)
+        for entry in entries:
             members.counted(entry.file_size)
             if not entry.is_dir() and members.wants(entry.filename):
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -474,6 +476,14 @@ def _zip(file: BinaryIO, members: _Members) -> None:
                     raise NotImplementedError(f"a file packed by method {entry.compress_type}")
                 with archive.open(entry) as content:
                     members.meet(entry.filename, entry.file_size, content)
+
+
+def require_inside(entries: Iterable[zipfile.ZipInfo], size: int, place: Place) -> None:
+    """Raises DamagedPackageError where a file begins outside of a zip of so many bytes: seeking
+    there would be an error of the system's."""
+    for entry in entries:
+        if not 0 <= entry.header_offset < size:
+            raise damaged(place, f"files inside its {size:,} bytes", f"{entry.header_offset:,}")
 
 
 def bounded(content: IO[bytes], size: int, limit: int, path: str, place: Place) -> bytes:

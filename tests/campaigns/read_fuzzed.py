@@ -20,7 +20,9 @@ with atheris.instrument_imports(include=["orchestrator", "elftools"]):
     from test_trace_locks import use
 
     from orchestrator.build.explaining.advisories import Judge
+    from orchestrator.build.shipped import app_package as app_packages
     from orchestrator.build.shipped.app_package import app_package
+    from orchestrator.build.workshop.offers import offers
     from orchestrator.build.workshop.trace_identity import vocabulary_of
     from orchestrator.deliver.manifest import Manifest
     from orchestrator.errors import OrchestratorError, Place
@@ -133,5 +135,9 @@ if __name__ == "__main__":
         JUDGE = Judge(read_advisories(OWN))
     if TARGET.startswith("app"):
         WORKSPACE = load_workspace(ROOT, {})
+        config = WORKSPACE.config
+        offered = tuple(offers(config.pins, config.defaults.backends))
+        # reading the indices for each input would take half a second
+        vars(app_packages)["offers"] = lambda *_: offered
     atheris.Setup([sys.argv[0], *sys.argv[3:]], once)
     atheris.Fuzz()

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from ios_toy import ABIS, build, delivered, toolchain
 from test_aar import ARCHITECTURES
 from test_aar import inputs as android_inputs
+from zips import before_the_begin, zipped
 
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.manifest import MANIFEST, FileFact, read_manifest
@@ -334,6 +335,14 @@ def test_a_file_is_packed_as_ours_are(method: int, tmp_path: Path) -> None:
         archive.writestr(MANIFEST, bytes(2**20))
     error = refusal(tmp_path / "x.aar")
     assert (type(error), error.seen) == (DamagedPackageError, f"a file packed by method {method}")
+
+
+def test_a_file_before_the_archive(tmp_path: Path) -> None:
+    """Found by fuzzing: the system refuses to seek there."""
+    path = tmp_path / "x.aar"
+    path.write_bytes(before_the_begin(zipped({MANIFEST: b"{}"})))
+    error = refusal(path)
+    assert (type(error), error.seen) == (DamagedPackageError, "-1,000")
 
 
 def test_a_table_of_contents_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

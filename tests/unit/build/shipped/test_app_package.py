@@ -14,6 +14,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from golden_files import Golden
 from test_output_schemas import faults
+from zips import before_the_begin
 
 from orchestrator import cli
 from orchestrator.binary.elf_pages import (
@@ -264,6 +265,10 @@ def test_a_package_that_does_harm(
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr(name, elf())
     assert refused(path, workspace).endswith("method 14")
+    # found by fuzzing
+    for stored in (True, False):
+        path.write_bytes(before_the_begin(apk(path, {name: elf()}, stored=stored).read_bytes()))
+        assert refused(path, workspace).endswith("damaged: -1,000")
     # packs a thousandfold
     apk(path, {name: bytes(2**27)})
     assert refused(path, workspace).endswith("more")
