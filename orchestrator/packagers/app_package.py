@@ -123,7 +123,8 @@ def _package(file: BinaryIO, archive: zipfile.ZipFile, place: Place) -> AppPacka
     for entry in entries:
         library = _LIBRARY.fullmatch(entry.filename)
         model = PurePosixPath(entry.filename).suffix in MODEL_SUFFIXES
-        if entry.is_dir() or not (library or model):
+        # in this order: is_dir fails for a file without a name
+        if not (library or model) or entry.is_dir():
             continue
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise damaged(place, "stored or deflated files", f"method {entry.compress_type}")

@@ -470,7 +470,7 @@ def _zip(file: BinaryIO, members: _Members) -> None:
         require_inside(entries, os.fstat(file.fileno()).st_size, members.place)
         for entry in entries:
             members.counted(entry.file_size)
-            if not entry.is_dir() and members.wants(entry.filename):
+            if members.wants(entry.filename) and not entry.is_dir():
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     # zipfile unpacks 4 KB of other methods in one piece: gigabytes
                     raise NotImplementedError(f"a file packed by method {entry.compress_type}")

@@ -266,6 +266,7 @@ def test_a_package_that_does_harm(
         archive.writestr(name, elf())
     assert refused(path, workspace).endswith("method 14")
     # found by fuzzing
+    assert app_package(apk(path, {"AndroidManifest.xml": b"", "": b""}), workspace).well
     for stored in (True, False):
         path.write_bytes(before_the_begin(apk(path, {name: elf()}, stored=stored).read_bytes()))
         assert refused(path, workspace).endswith("damaged: -1,000")
