@@ -266,7 +266,9 @@ def test_a_package_that_does_harm(
         archive.writestr(name, elf())
     assert refused(path, workspace).endswith("method 14")
     # found by fuzzing
-    assert app_package(apk(path, {"AndroidManifest.xml": b"", "": b""}), workspace).well
+    unnamed = apk(path, {"AndroidManifest.xml": b"", "_x": b""}).read_bytes()
+    path.write_bytes(unnamed.replace(b"_x", b"\0x"))
+    assert app_package(path, workspace).well
     for stored in (True, False):
         path.write_bytes(before_the_begin(apk(path, {name: elf()}, stored=stored).read_bytes()))
         assert refused(path, workspace).endswith("damaged: -1,000")
