@@ -200,17 +200,17 @@ class Runs:
 
     def lose(self, rng: random.Random) -> None:
         """Take away a shard, the base, or an object of a shard: there is something to make."""
-        development = self.root / ".orchestrator/run"
+        state = self.root / ".orchestrator/run"
         what = rng.choice(["shard", "base", "object", "nothing"])
         stored = sorted((self.cache / "shards").rglob("*.so"))
         if what == "shard" and stored:
             rng.choice(stored).unlink()
         elif what == "base":
-            shutil.rmtree(development, ignore_errors=True)
+            shutil.rmtree(state / "development", ignore_errors=True)
             shutil.rmtree(self.cache / "shards", ignore_errors=True)
         elif what == "object":
             shutil.rmtree(self.cache / "shards", ignore_errors=True)
-            path = rng.choice(sorted((self.root / ".orchestrator/objects").rglob("*.o")))
+            path = rng.choice(sorted((state / "objects").rglob("*.o")))
             path.unlink(missing_ok=True)
             for entry in (self.cache / "objects").rglob(f"{path.stem}.*.o"):
                 entry.unlink()
