@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.written import write_results
 from orchestrator.binary.elf_strip import split
 from orchestrator.build.executing.execute import execute_linked
 from orchestrator.build.explaining.size import bytes_for, measure
@@ -30,14 +31,13 @@ from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view
 from orchestrator.size.graph import LinkedGraph
 from orchestrator.system.workspace_lock import workspace_lock
-from orchestrator.values.labels import VariantLabel
+from orchestrator.values.labels import Pattern, VariantLabel
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import Trace
 
 HERE: Final = Path(__file__).parent
-_RECORD: Final = HERE / "removals.json"
-_PAGE: Final = HERE / "REMOVALS.md"
 _NAME: Final = "removals"
+_RECORD: Final = HERE / f"{_NAME}.json"
 # Bytes below which what aligns a section is more than 2 % of an operator.
 _LEAST: Final = 1_500
 
@@ -70,13 +70,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     only = None if arguments.only is None else arguments.only.split(",")
     known = json.loads(_RECORD.read_text(encoding="utf-8"))["rows"] if _RECORD.exists() else []
     rows = {(row["label"], row["operator"]): row for row in known}
-    label = VariantLabel(*arguments.label.removeprefix("//apps/").split(":"))
+    named = Pattern.parse(arguments.label)
+    if named.app is None or named.abi is None:
+        parser.error("a label of one app and one ABI is needed")
+    label = VariantLabel(named.app, named.abi)
     for one in removals(here, label, only):
         print(f"{one.operator}: {one.told:,} told, {one.gone:,} gone, {one.off:+.2f} %", flush=True)
         rows[one.label, one.operator] = vars(one)
     found = [rows[key] for key in sorted(rows)]
-    _RECORD.write_text(json.dumps({"format": 1, "rows": found}, indent=1) + "\n", encoding="utf-8")
-    _PAGE.write_text(page([Removal(**row) for row in found]), encoding="utf-8")
+    text = page([Removal(**row) for row in found])
+    write_results(HERE, _NAME, {"format": 1, "rows": found}, text)
     return 0
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.build.explaining.advisories import Judge, judged
+from orchestrator.build.explaining.advisories import Judge, is_package, judged
 from orchestrator.build.workshop.invocation import load
 from orchestrator.build.workshop.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
@@ -36,8 +36,6 @@ EXAMPLE = """\
 ./orchestrate advisories //apps/keyboard --vex vex
 ./orchestrate advisories camera-libtorch-0.1.0-linux-x86_64.tar.zst
 ./orchestrate advisories --data advisories.yaml --check"""
-# Endings of packages: a file that is not there is one too, and no misspelt label.
-_ENDINGS = (".tar.zst", ".deb", ".aar", ".whl", ".zip")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Judge, write, print; at the end the errors of packages that cannot be judged."""
     advisories = read_advisories(arguments.data)
-    packages = [Path(one) for one in arguments.subjects if _is_package(one)]
-    patterns = [one for one in arguments.subjects if not _is_package(one)]
+    packages = [Path(one) for one in arguments.subjects if is_package(one)]
+    patterns = [one for one in arguments.subjects if not is_package(one)]
     statements = dict[str, str]()
     libraries = []
     for library in _of_apps(patterns, context, advisories, arguments.quiet):
@@ -107,13 +105,6 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.check:
         report.require_none(libraries)
     return ExitCode.USER_ERROR if errors else ExitCode.OK
-
-
-def _is_package(subject: str) -> bool:
-    """True if an argument names a package, and no label."""
-    if not subject or subject.startswith("//"):
-        return False
-    return subject.endswith(_ENDINGS) or Path(subject).exists()
 
 
 def _of_apps(

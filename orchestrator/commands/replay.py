@@ -52,7 +52,7 @@ _DECIDING = (
     *("JAVA_", "JDK_", "_JAVA_OPTIONS", "CLASSPATH", "PYTHON", "GLIBC_TUNABLES", "QEMU_"),
     *("ATEN_", "TORCH_", "OMP_", "MKL_", "LTA_"),
 )
-# What is written of a build that happens, in the forms of `report/events.py`.
+# What is written of a build that happens: `report/events.py`.
 _FILES = ("--trace", "--events")
 _CHECK = "check what is up to date"
 _PACKAGE = Path(__file__).parent.parent
@@ -192,17 +192,15 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
 
 def _told(option: str, seconds: float) -> str:
     """The events of a build that only checks what is up to date."""
+    # read where it is asked for alone, as every import here
+    from orchestrator.report.events import Event, chrome_trace
+
     seconds = round(seconds, 6)
+    stage = Event("stage", seconds, _CHECK, seconds)
     if option == "--trace":
-        row = {"name": _CHECK, "cat": "stage", "ph": "X", "ts": 0, "pid": 1, "tid": 0}
-        trace = {"traceEvents": [{**row, "dur": round(seconds * 10**6)}], "displayTimeUnit": "ms"}
-        return json.dumps(trace, separators=(",", ":")) + "\n"
-    rows = (
-        {"event": "begun", "at": 0.0},
-        {"event": "stage", "at": seconds, "name": _CHECK, "seconds": seconds},
-        {"event": "ended", "at": seconds, "said": "up to date; report replayed"},
-    )
-    return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+        return chrome_trace([stage])
+    ended = Event("ended", seconds, said="up to date; report replayed")
+    return "".join(one.line() for one in (Event("begun", 0.0), stage, ended))
 
 
 def _digests(env: Mapping[str, str], names: Iterable[str], salt: str) -> dict[str, str | None]:

@@ -35,6 +35,8 @@ from orchestrator.values.methods import Call, Method
 from orchestrator.values.selection import ALL_DTYPES
 
 MANIFEST: Final = "manifest.json"
+# The bill of materials beside it: `sbom.py`.
+BILL: Final = "sbom.cdx.json"
 # The longest that is read: fifty times the largest of ours.
 MAX_MANIFEST: Final = 8 * 2**20
 

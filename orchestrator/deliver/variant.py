@@ -39,6 +39,7 @@ from orchestrator.deliver.files import (
 )
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.deliver.manifest import (
+    BILL,
     MANIFEST,
     FileFact,
     KernelsFact,
@@ -203,7 +204,7 @@ def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
     libraries, library = _libraries(inputs)
     bare = _manifest(inputs, library)
     texts = {
-        f"share/doc/{name}/sbom.cdx.json": sbom.text(bare, _digests(libraries)),
+        f"share/doc/{name}/{BILL}": sbom.text(bare, _digests(libraries)),
         "README.md": render.readme(bare, libraries[0].size()),
     }
     if not library.is_static:

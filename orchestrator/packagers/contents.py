@@ -29,7 +29,7 @@ import zstandard
 from pydantic import ValidationError
 
 from orchestrator.binary.macho_universal import split_universal
-from orchestrator.deliver.manifest import MANIFEST, MAX_MANIFEST, Manifest, ModelFact
+from orchestrator.deliver.manifest import BILL, MANIFEST, MAX_MANIFEST, Manifest, ModelFact
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.reading import open_file, parse_json, readable_sha256
 from orchestrator.system.tar import TarDamagedError, tar_members
@@ -47,13 +47,13 @@ MAX_OBJECTS: Final = 50_000
 MAX_VALUES: Final = 150_000
 # Of a zip's table of contents, which the standard library reads in one piece: MAX_MEMBERS of them.
 MAX_TABLE: Final = 16 * 2**20
-# The bill of materials of a library.
-BILL: Final = "sbom.cdx.json"
 _SERIAL: Final = re.compile(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _CHUNK: Final = 2**20
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _AR: Final = b"!<arch>\n"
 _ZIP: Final = b"PK\x03\x04"
+# Endings of the files that can be read.
+ENDINGS: Final = (".tar.zst", ".deb", ".aar", ".whl", ".zip")
 # What can be read, for messages.
 _PACKAGES: Final = "a delivered folder, a .tar.zst, a .deb, an .aar, a .whl or an .xcframework.zip"
 # tar(5): blocks, at the end two of nothing

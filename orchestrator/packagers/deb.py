@@ -28,7 +28,7 @@ from orchestrator.binary.elf_symbols import needed_libraries, needed_versions
 from orchestrator.deliver import render
 from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery
 from orchestrator.deliver.files import EPOCH, File, write_package
-from orchestrator.deliver.manifest import MANIFEST, LicenceFact, Manifest
+from orchestrator.deliver.manifest import BILL, MANIFEST, LicenceFact, Manifest
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.archives import write_tar_zst
 from orchestrator.platforms import PLATFORMS
@@ -292,7 +292,7 @@ def _documents(delivery: Delivery, package: str) -> list[File]:
         File(f"{folder}/copyright", text),
         *(
             File(f"{folder}/{PurePosixPath(path).name}", delivery.files[path].content)
-            for path in (MANIFEST, f"{source}/sbom.cdx.json")
+            for path in (MANIFEST, f"{source}/{BILL}")
         ),
     ]
 

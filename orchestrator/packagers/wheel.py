@@ -27,7 +27,7 @@ from typing import BinaryIO, Final
 from orchestrator.deliver import render
 from orchestrator.deliver.delivered import NO_ENVIRONMENT, Delivery
 from orchestrator.deliver.files import File, write_package
-from orchestrator.deliver.manifest import MANIFEST, Manifest, ModelFact
+from orchestrator.deliver.manifest import BILL, MANIFEST, Manifest, ModelFact
 from orchestrator.deliver.sample import python_call
 from orchestrator.deliver.sbom import licence_of_all
 from orchestrator.errors import OrchestratorError
@@ -213,8 +213,7 @@ def _documents(delivery: Delivery, info: str) -> list[File]:
         for path, file in delivery.files.items()
         if path.startswith(f"{folder}licences/")
     ]
-    bill = "sbom.cdx.json"
-    return [*licences, File(f"{info}sboms/{bill}", delivery.files[folder + bill].content)]
+    return [*licences, File(f"{info}sboms/{BILL}", delivery.files[folder + BILL].content)]
 
 
 def _record(files: Iterable[File], own: str) -> bytes:

@@ -38,7 +38,7 @@ from orchestrator.deliver import sbom
 from orchestrator.deliver.app_samples import is_called_in_swift, swift_function
 from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery
 from orchestrator.deliver.files import File, write_package
-from orchestrator.deliver.manifest import Manifest
+from orchestrator.deliver.manifest import BILL, Manifest
 from orchestrator.deliver.render import methods_by_model, package_name
 from orchestrator.deliver.rules import static_library_rules
 from orchestrator.deliver.sample import c_program, sampled
@@ -219,7 +219,7 @@ def _xcframework(variants: Sequence[Delivery]) -> list[File]:
         "PrivacyInfo.xcprivacy": privacy_manifest(symbols),
         "README.md": _render("README.md.j2", context),
         "manifest.json": _manifests(manifests),
-        "sbom.cdx.json": sbom.text(_joined(manifests), digests).encode(),
+        BILL: sbom.text(_joined(manifests), digests).encode(),
         **_licences(variants),
         **libraries,
     }

@@ -61,7 +61,6 @@ class Walk:
         self._known = known
         self._selected = frozenset(selected)
         self._kernels = _inverse((name, sorted(one.kernels)) for name, one in selected.items())
-        self._by_text = {str(one): one for one in self._selected}
         self._structs = {
             one.removeprefix("aten::").replace(".", "_"): one
             for one in self._selected
@@ -295,9 +294,13 @@ class Walk:
         a schema, then the function."""
         for reference, following in pairwise(sorted(section.references, key=lambda r: r.offset)):
             text = facts.string_at(reference.section, reference.addend) or ""
-            operator = self._by_text.get(text.partition("(")[0])
-            if operator is not None:
-                yield operator, [reference, following], following.offset - reference.offset
+            name = text.partition("(")[0]
+            if name in self._selected:
+                yield (
+                    OperatorName(name),
+                    [reference, following],
+                    following.offset - reference.offset,
+                )
 
     def _by_names(
         self, facts: ObjectFacts, section: Section

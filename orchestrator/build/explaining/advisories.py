@@ -24,7 +24,7 @@ from orchestrator.deliver.manifest import Manifest
 from orchestrator.deliver.sbom import PYTORCH
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.libraries.features import load_entries
-from orchestrator.packagers.contents import bills_in, holds, read_packages
+from orchestrator.packagers.contents import ENDINGS, bills_in, holds, read_packages
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.select.advisories import LinkedCode, verdicts
@@ -75,6 +75,14 @@ def _answer(
 ) -> LibraryVerdicts:
     found = verdicts(advisories, pytorch, code)
     return LibraryVerdicts(label, pytorch, tuple(found.values()), len(advisories) - len(found))
+
+
+def is_package(subject: str) -> bool:
+    """True if a command's argument names a package, and no label. A file that is not there with the
+    ending of one is a package too, and no misspelt label."""
+    if not subject or subject.startswith("//"):
+        return False
+    return subject.endswith(ENDINGS) or Path(subject).exists()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from orchestrator.canonical.lock import shipped_model
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import Workspace
 from orchestrator.models.info import read_model
+from orchestrator.models.listing import read_listings
 from orchestrator.models.offers import Offer, advice, offering
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS, dialect_of
@@ -100,7 +101,7 @@ def read_models(
             else:
                 operators = frozenset(info.root_operators)
                 if not operators <= known.get(version, operators):
-                    operators -= unreachable_in(info, dialects[version].facts, path)
+                    operators -= unreachable_in(info, dialects[version].facts, read_listings(path))
                 yield ReadModel(*at, operators, own_sources=app.config.sources is not None)
 
 

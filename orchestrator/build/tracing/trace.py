@@ -23,6 +23,7 @@ from orchestrator.build.tracing.on_demand import OnDemandTracer, UnsureRecording
 from orchestrator.build.tracing.trace_changes import changes_in_lock
 from orchestrator.build.workshop.fetch import is_fetched
 from orchestrator.build.workshop.invocation import Invocation
+from orchestrator.build.workshop.loadable import unreachable_in
 from orchestrator.build.workshop.runtime import Runtime
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_progress import Costs, ProgressSink
@@ -32,7 +33,6 @@ from orchestrator.models.coverage import (
     MisfitCoverageError,
     coverage_of,
     methods_covered,
-    unreachable_operators,
 )
 from orchestrator.models.devices import foreign_devices
 from orchestrator.models.info import ModelInfo
@@ -248,21 +248,18 @@ def _refusals(here: Invocation, app: App) -> tuple[OrchestratorError, ...]:
 
 def _request(here: Invocation, runtime: Runtime, app: App, all_operators: bool) -> VariantRequest:
     models = app.config.models
-    left_out = frozenset[OperatorName]().union(*(here.models.left_out(app, one) for one in models))
+    left_out = {name for model in models for name in here.models.left_out(app, model)}
     if all_operators:
         kernels, cut = runtime.kernels, frozenset[str]()
         selection = everything(runtime.index, kernels)
     else:
-        infos = [here.models.info(app, model) for model in app.config.models]
+        infos = [here.models.info(app, model) for model in models]
         old = (_upgraded(runtime, info) for info in infos)
-        roots = (
-            frozenset[OperatorName]()
-            .union(
-                *(info.root_operators for info in infos),
-                *(upgraders(runtime.version, names) for names in old),
-            )
-            .difference(left_out)
+        named = frozenset[OperatorName]().union(
+            *(info.root_operators for info in infos),
+            *(upgraders(runtime.version, names) for names in old),
         )
+        roots = named - left_out
         kernels, cut = runtime.kernels_for(roots), runtime.cut_units(roots)
         selection = tracer_selection(runtime, kernels, app.name, roots)
     selection = replace(selection, left_out=dict.fromkeys(sorted(left_out), frozenset({app.name})))
@@ -385,16 +382,9 @@ def _unreachable(
     model: ModelConfig,
     listings: Sequence[Listing],
 ) -> Collection[str]:
-    """The operators that a model names only in calls that no input can reach, without the
-    interpreter's own, which every library has.
-
-    None of them where the loader puts code of an earlier PyTorch's into the model: that may call
-    any.
-    """
-    if _upgraded(runtime, here.models.info(app, model)):
-        return ()
+    """`unreachable_in`, without the interpreter's own operators, which every library has."""
     own = {name for unit in runtime.index.units for name, _ in unit.promoted}
-    return unreachable_operators(listings).keys() - own
+    return unreachable_in(here.models.info(app, model), runtime.version, listings) - own
 
 
 def _identity(here: Invocation, app: App, model: ModelConfig) -> TraceIdentity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,7 +19,7 @@ from orchestrator.models.checks import (
 )
 from orchestrator.models.coverage import unreachable_operators
 from orchestrator.models.info import ModelInfo
-from orchestrator.models.listing import read_listings
+from orchestrator.models.listing import Listing, read_listings
 from orchestrator.models.offers import Offer
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.select.backends import upgraded
@@ -68,7 +68,7 @@ def require_loadable(
         declared,
         lowered,
         command,
-        lambda: unreachable_in(info, version, path),
+        tuple if path is None else lambda: unreachable_in(info, version, read_listings(path)),
     )
     check_lapack(info, version.lapack, version.version)
     check_own_classes(info, own_classes, declared)
@@ -78,14 +78,13 @@ def require_loadable(
 
 
 def unreachable_in(
-    info: ModelInfo, version: VersionData, path: Path | None
+    info: ModelInfo, version: VersionData, listings: Sequence[Listing]
 ) -> frozenset[OperatorName]:
-    """The operators that a model names only in calls that no input reaches; none of a file that is
-    not there to be read.
+    """The operators that a model names only in calls that no input can reach.
 
-    None either where the loader puts code of an earlier PyTorch's into the model: that may call
+    None of them where the loader puts code of an earlier PyTorch's into the model: that may call
     any.
     """
-    if path is None or upgraded(version, info.root_operators, info.archive_version):
+    if upgraded(version, info.root_operators, info.archive_version):
         return frozenset()
-    return frozenset(map(OperatorName.known, unreachable_operators(read_listings(path))))
+    return frozenset(map(OperatorName.known, unreachable_operators(listings)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.workshop.loadable import require_loadable
@@ -38,6 +38,14 @@ from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.inputs_file import read_inputs_file
 
 
+@dataclass(frozen=True)
+class _Read:
+    """A model that its runtime loads. left_out: as `Models.left_out`."""
+
+    info: ModelInfo
+    left_out: frozenset[OperatorName]
+
+
 class Models:
     """The apps' models. A file is read once, on first use."""
 
@@ -45,8 +53,7 @@ class Models:
         self._workspace = workspace
         self._runtimes = runtimes
         self._shipped: dict[tuple[str, str], Shipped] = {}
-        self._read: dict[tuple[str, Path], ModelInfo] = {}
-        self._left_out: dict[tuple[str, Path], frozenset[OperatorName]] = {}
+        self._read: dict[tuple[str, Path], _Read] = {}
         self._tracers: dict[bool, str] = {}
 
     def tracer(self, *, own_sources: bool) -> str:
@@ -87,6 +94,16 @@ class Models:
 
         Raises what orchestrator.models raises.
         """
+        return self._checked(app, model).info
+
+    def left_out(self, app: App, model: ModelConfig) -> frozenset[OperatorName]:
+        """The operators that the model names, its runtime does not have, and no input reaches.
+
+        Raises what `info` raises.
+        """
+        return self._checked(app, model).left_out
+
+    def _checked(self, app: App, model: ModelConfig) -> _Read:
         shipped, runtime = self.shipped(app, model), self._runtimes.of(app.name)
         path = shipped.path
         if (app.name, path) not in self._read:
@@ -115,17 +132,8 @@ class Models:
             # a canonical file has no debug information: what it was made of may have some
             places = {**operator_places(shipped.declared, found), **operator_places(path, found)}
             require_allowed(info, found, places)
-            self._read[app.name, path] = info
-            self._left_out[app.name, path] = left_out
+            self._read[app.name, path] = _Read(info, left_out)
         return self._read[app.name, path]
-
-    def left_out(self, app: App, model: ModelConfig) -> frozenset[OperatorName]:
-        """The operators that the model names, its runtime does not have, and no input reaches.
-
-        Raises what `info` raises.
-        """
-        self.info(app, model)
-        return self._left_out[app.name, self.shipped(app, model).path]
 
     def listings(self, app: App, model: ModelConfig) -> tuple[Listing, ...]:
         """The model's instructions, with the lines of its source; none where it cannot be read."""
